@@ -1,0 +1,97 @@
+"""Device tables: names, values, sources, errors, and agreement with the tool that generates them."""
+import importlib.util
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pypto_sim import device as device_module
+from pypto_sim.device import Device, DeviceError
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("910b1", "910b2", "910b3", "910b4", "910c", "950pr", "950dt")
+
+
+def test_names_in_the_documented_list():
+    assert device_module.names() == NAMES
+    assert device_module.names(variants=True)[0] == "910b1"
+    assert {"950dt_958x", "950dt_957x", "950pr_957x"} <= set(device_module.names(variants=True))
+
+
+@pytest.mark.parametrize("name", device_module.names(variants=True))
+def test_every_number_has_a_source(name):
+    dev = Device.load(name)
+    known = ("documented", "measured", "inferred", "assumed", "simulator", "measured-fit", "documented-fit",
+             "simulator-fit")
+    assert len(dev.entries) > 100
+    for key, entry in dev.entries.items():
+        assert entry.source.strip() and "same file" not in entry.source, key
+        assert entry.confidence.split(",")[0] in known, (key, entry.confidence)
+
+
+@pytest.mark.parametrize(("name", "key", "value"), [
+    ("910b1", "capacity.ub", 196608), ("910b1", "cores.aic", 24), ("910b1", "cores.freq_ghz", 1.85),
+    ("910b2", "cores.freq_ghz", 1.8), ("910b3", "cores.aiv", 40), ("910b4", "chip_bandwidth.hbm_gbs", 800),
+    ("910b4", "stream_model.hbm_read_gbs", 950.0), ("910c", "capacity.l1", 524288),
+    ("950pr", "capacity.ub", 253952), ("950pr", "capacity.gm", 137438953472), ("950dt", "chip_bandwidth.hbm_gbs", 4000),
+    ("950dt", "bandwidth.aiv_gm_read_bpc_hbm", 40), ("950dt", "stream_model.decode_attention", [5.25, 3350.0]),
+])
+def test_values(name, key, value):
+    assert Device.load(name)[key] == value
+
+
+def test_chip_and_flat_numbers():
+    assert Device.load("910c").chip == "A2A3" and Device.load("950dt").chip == "950"
+    numbers = Device.load().numbers()
+    assert numbers["vector_instr.vexp.0"] == 31 and numbers["vector_instr.vexp.1"] == 2.0
+    assert all(isinstance(v, float) for v in numbers.values())
+    assert Device.load("950pr").numbers()["chip.is_950"] == 1.0
+
+
+def test_unknown_name_lists_the_known_ones():
+    with pytest.raises(DeviceError, match="Known: 910b1.*Did you mean '910b1'"):
+        Device.load("910b9")
+    with pytest.raises(KeyError, match="capacity.ub"):
+        Device.load()["capacity.ubb"]
+
+
+def test_user_table(tmp_path):
+    text = (device_module.FOLDER / "910b1.toml").read_text()
+    assert "ub = {value = 196608" in text
+    path = tmp_path / "half_ub.toml"
+    path.write_text(text.replace("ub = {value = 196608", "ub = {value = 98304"))
+    assert Device.load(str(path))["capacity.ub"] == 98304
+    assert Device.load()["capacity.ub"] == 196608
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ('ub = {value = 196608, confidence = "documented"', 'ub = {value = 196608, confidence = ""', "no source or no conf"),
+    ("ub = {value = 196608", "uc = {value = 196608", "missing capacity.ub"),
+    ('chip = "A2A3"', 'chip = "A9"', "chip must be one of"),
+    ("[device]", "[device", "device table"),
+])
+def test_user_table_refused(tmp_path, old, new, message):
+    text = (device_module.FOLDER / "910b1.toml").read_text()
+    assert old in text
+    path = tmp_path / "bad.toml"
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(DeviceError, match=message):
+        Device.load(path)
+
+
+def test_missing_user_table():
+    with pytest.raises(DeviceError, match="No such file"):
+        Device.load("nowhere/none.toml")
+
+
+def test_tables_are_what_the_tool_generates(shared_dir, tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("make_device_tables", ROOT / "tools" / "make_device_tables.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    monkeypatch.setattr(tool, "OUT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["tool", str(shared_dir / "hardware")])
+    tool.main()
+    for path in tmp_path.glob("*.toml"):
+        assert tomllib.loads(path.read_text()) == tomllib.loads((device_module.FOLDER / path.name).read_text())
+    assert len(list(tmp_path.glob("*.toml"))) == 10
