@@ -1,0 +1,211 @@
+"""Rules are data: what PyPTO and the strategy guide allow, and how loudly each profile says so.
+
+A check calls `report(rule_id, text, ...)`; the active profile decides whether that is silent, noted, a warning (once
+per line) or the rule's exception. Profiles: `lenient` (union of both API versions: undefined results are errors, the
+rest warns and names the real rule), `0.2` and `master` (as those releases document), `guide` (hard constraints of the
+strategy guide).
+"""
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from . import errors
+from .errors import PyptoError, PyptoWarning
+
+PROFILES = ("lenient", "0.2", "master", "guide")
+SEVERITIES = ("off", "note", "warn", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. `severity` has one entry per profile; `error` is raised where the severity is "error"."""
+
+    id: str
+    text: str
+    source: str
+    severity: dict[str, str]
+    error: type[PyptoError]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that fired without raising."""
+
+    rule: str
+    severity: str
+    text: str
+    line: str
+    kernel: str
+
+
+RULES: dict[str, Rule] = {}
+
+
+def define(rule_id: str, text: str, *, lenient: str, v0_2: str, master: str, guide: str,
+           error: type[PyptoError] = errors.PyptoRuntimeError, source: str) -> Rule:
+    """Add a rule to the catalogue. Severities are words of SEVERITIES."""
+    severity = {"lenient": lenient, "0.2": v0_2, "master": master, "guide": guide}
+    if rule_id in RULES:
+        raise ValueError(f"rule {rule_id!r} is defined twice")
+    if bad := set(severity.values()) - set(SEVERITIES):
+        raise ValueError(f"rule {rule_id!r} has unknown severities {sorted(bad)}")
+    RULES[rule_id] = Rule(rule_id, text, source, severity, error)
+    return RULES[rule_id]
+
+
+def message(text: str, line: str, kernel: str) -> str:
+    """`text` followed by where it happened: "(file.py:57, in kernel `qk`)"."""
+    where = ", ".join(p for p in (line, f"in kernel `{kernel}`" if kernel else "") if p)
+    return f"{text}   ({where})" if where else text
+
+
+def report(rule_id: str, text: str, *, profile: str, line: str = "", kernel: str = "",
+           seen: set[tuple[str, str]] | None = None, **attributes: Any) -> Finding | None:
+    """Say that a rule is violated.
+
+    seen: (rule, line) pairs warned about before in this launch; a repeated one stays silent.
+    attributes: further keyword arguments of the rule's exception (CapacityError has some).
+    Returns the finding for "note" and "warn", None for "off". Raises the rule's exception for "error".
+    """
+    rule = RULES.get(rule_id)
+    if rule is None:
+        raise errors.InternalError(f"no rule has the id {rule_id!r}")
+    severity = rule.severity[profile]
+    if severity == "off":
+        return None
+    full = message(text, line, kernel)
+    if severity == "error":
+        raise rule.error(full, rule=rule_id, line=line, kernel=kernel, **attributes)
+    finding = Finding(rule_id, severity, text, line, kernel)
+    if severity == "warn":
+        if seen is not None:
+            if (rule_id, line) in seen:
+                return finding
+            seen.add((rule_id, line))
+        file, _, number = line.rpartition(":")
+        warnings.warn_explicit(PyptoWarning(f"{full} [{rule_id}]", rule=rule_id, line=line, kernel=kernel),
+                               PyptoWarning, file or "<kernel>", int(number) if number.isdigit() else 0)
+    return finding
+
+
+def listing() -> list[dict[str, str]]:
+    """All rules as rows for the docs and the command line: id, text, source, error, one column per profile."""
+    return [{"id": r.id, "text": r.text, "source": r.source, "error": r.error.__name__, **r.severity}
+            for r in sorted(RULES.values(), key=lambda r: r.id)]
+
+
+_API = "pypto_api: hard-constraint list and operation table"
+_DESIGN = "simulator: results would be undefined"
+_GUIDE = "strategy guide"
+
+
+def _always(rule_id: str, text: str, error: type[PyptoError], source: str = _API) -> None:
+    define(rule_id, text, lenient="error", v0_2="error", master="error", guide="error", error=error, source=source)
+
+
+def _lenient_warns(rule_id: str, text: str, error: type[PyptoError], source: str = _API, *, v0_2: str = "error",
+                   master: str = "error", guide: str = "error") -> None:
+    define(rule_id, text, lenient="warn", v0_2=v0_2, master=master, guide=guide, error=error, source=source)
+
+
+# --- names and versions ---------------------------------------------------------------------------------------------
+_lenient_warns("api.version", "The operation or argument does not exist in the API version of the profile.",
+               errors.PyptoNotImplementedError, guide="off")
+_lenient_warns("api.chip", "The operation exists on other chips only.", errors.PyptoNotImplementedError)
+_always("arg.type", "An argument has the wrong type.", errors.PyptoTypeError)
+_always("arg.value", "An argument has a value outside the documented ones.", errors.PyptoValueError)
+
+# --- element types --------------------------------------------------------------------------------------------------
+_always("dtype.unsupported", "The element type is not in the operation's list on any chip or version.",
+        errors.DTypeError)
+_lenient_warns("dtype.chip", "The element type is supported on another chip only.", errors.DTypeError)
+define("dtype.version", "The element type is accepted by the other API version only.", lenient="warn", v0_2="error",
+       master="error", guide="warn", error=errors.DTypeError, source=_API)
+_always("dtype.mixed", "Tensor operands must share one element type.", errors.DTypeError)
+define("scalar.float_for_int", "A float scalar next to an integer tensor is refused.", lenient="error", v0_2="warn",
+       master="error", guide="error", error=errors.PyptoTypeError, source=_API)
+define("scalar.dtype", "A float scalar counts as FP32; next to FP16 or BF16 an Element of the tensor's type is needed.",
+       lenient="warn", v0_2="off", master="error", guide="warn", error=errors.PyptoTypeError, source=_API)
+define("scalar.int_compare", "Comparisons take a float or Element scalar, not a bare int.", lenient="warn",
+       v0_2="error", master="error", guide="warn", error=errors.PyptoTypeError, source=_API)
+_always("scalar.range", "A scalar has no value in the tensor's element type.", errors.PyptoValueError)
+_lenient_warns("scalar.nonfinite", "A scalar operand must be finite.", errors.PyptoValueError, v0_2="off",
+               guide="warn")
+
+# --- shapes ---------------------------------------------------------------------------------------------------------
+_always("shape.rank", "The rank is outside the documented range.", errors.ShapeError)
+define("shape.rank_above", "Rank above the documented maximum, although every axis is defined.", lenient="warn",
+       v0_2="off", master="error", guide="off", error=errors.ShapeError, source=_API)
+_always("shape.broadcast", "The operand shapes do not broadcast to one shape.", errors.ShapeError)
+define("shape.broadcast_axes", "Only one axis may be broadcast.", lenient="warn", v0_2="error", master="off",
+       guide="off", error=errors.ShapeError, source=_API)
+define("shape.rank_differs", "The operands must have equal ranks.", lenient="warn", v0_2="error", master="error",
+       guide="warn", error=errors.ShapeError, source=_API)
+_always("shape.empty", "A tensor operand has no elements.", errors.ShapeError)
+_always("shape.count", "A tensor or an axis has more than INT32_MAX elements.", errors.ShapeError)
+_always("shape.dim", "An axis number is out of range.", errors.ShapeError)
+define("shape.dynamic", "A dynamic (-1) axis reaches an operation that needs static sizes.", lenient="off",
+       v0_2="error", master="error", guide="error", error=errors.ShapeError, source=_API + "; " + _GUIDE)
+_always("shape.mismatch", "Shapes or values of the operands do not fit each other.", errors.ShapeError)
+define("format.nz", "Only matrix products and plain data movement take NZ tensors.", lenient="error", v0_2="off",
+       master="error", guide="error", error=errors.PyptoRuntimeError, source=_API)
+
+# --- tiles ----------------------------------------------------------------------------------------------------------
+_lenient_warns("tile.vec_unset", "set_vec_tile_shapes must be called before a vector operation.", errors.TileError)
+_always("tile.vec_zero", "Entries of the vector tile must be positive.", errors.TileError)
+_lenient_warns("tile.vec_rank", "The vector tile needs at least as many entries as the tensor has axes.",
+               errors.TileError)
+define("tile.reduce_tail", "The last axis of a reduce tile must be a multiple of 32 bytes.", lenient="warn",
+       v0_2="error", master="error", guide="error", error=errors.TileError, source=_API)
+define("tile.reduce_size", "The tile of a reduction may have at most 64 KB.", lenient="warn", v0_2="warn",
+       master="error", guide="error", error=errors.TileError, source=_API)
+define("tile.vec_tail", "The last axis of a vector tile should be a multiple of 32 bytes.", lenient="off", v0_2="off",
+       master="off", guide="error", error=errors.TileError, source=_API + "; " + _GUIDE)
+_lenient_warns("tile.cube_unset", "set_cube_tile_shapes must be called before a matrix product.", errors.TileError)
+_always("tile.cube", "The cube tile breaks an alignment or divisibility rule.", errors.TileError)
+define("topk.k_over_tile", "k must not exceed the last entry of the vector tile.", lenient="warn", v0_2="off",
+       master="error", guide="error", error=errors.PyptoValueError, source=_API)
+define("topk.tile", "The last tile axis of a merge sort must stay below 22 KB.", lenient="warn", v0_2="warn",
+       master="error", guide="error", error=errors.TileError, source=_API)
+_always("capacity", "A tile and what has to live beside it do not fit an on-chip memory.", errors.CapacityError)
+
+# --- operations whose guide spelling differs -------------------------------------------------------------------------
+define("sum.fp32_only", "The guide allows sum on FP32 only: cast first.", lenient="off", v0_2="off", master="off",
+       guide="error", error=errors.DTypeError, source=_GUIDE)
+define("sigmoid.expand", "The guide expands sigmoid into exp, add and div.", lenient="off", v0_2="off", master="off",
+       guide="error", error=errors.PyptoNotImplementedError, source=_GUIDE)
+define("guide.unverified", "The guide marks the operation as not verified.", lenient="off", v0_2="off", master="off",
+       guide="note", error=errors.PyptoRuntimeError, source=_GUIDE)
+define("cast.pair", "The chip has no direct conversion between the two element types.", lenient="warn", v0_2="off",
+       master="error", guide="error", error=errors.DTypeError, source=_API)
+define("cast.mode", "The rounding mode has no effect for this pair; the default is used.", lenient="warn",
+       v0_2="off", master="off", guide="warn", error=errors.PyptoValueError, source=_API)
+define("div.int_result", "Division of integers gives FP32 in the current source and an integer in 0.2.",
+       lenient="warn", v0_2="off", master="off", guide="warn", error=errors.DTypeError, source=_API)
+define("alpha.removed", "alpha= of add and sub exists in 0.2 only.", lenient="warn", v0_2="off", master="error",
+       guide="warn", error=errors.PyptoTypeError, source=_API)
+define("gather.embedding", "gather picks elements (index rank = input rank); the look-up of rows is index_select.",
+       lenient="warn", v0_2="error", master="error", guide="warn", error=errors.ShapeError, source=_API)
+_lenient_warns("matmul.bias_rank", "The bias must be [1, N].", errors.ShapeError)
+_lenient_warns("matmul.bias_dtype", "A BF16 bias with BF16 operands needs the 950; use FP32.", errors.DTypeError,
+               master="error")
+_lenient_warns("matmul.rank", "Both operands of a matrix product need the same rank.", errors.ShapeError)
+_lenient_warns("assemble.dtype", "assemble needs equal element types.", errors.DTypeError)
+
+# --- memory and control flow -----------------------------------------------------------------------------------------
+_always("view.past_end", "A view starts past the end of its source's shape.", errors.PyptoIndexError, _DESIGN)
+_lenient_warns("element.past_end", "An element is read past the end of a table.", errors.PyptoIndexError, _DESIGN)
+_lenient_warns("assemble.overlap", "Two assembles of one block write the same region.", errors.PyptoRuntimeError)
+define("arg.read_write", "One argument is both read and written in one block.", lenient="warn", v0_2="error",
+       master="error", guide="warn", error=errors.PyptoRuntimeError, source=_API)
+_lenient_warns("arg.same_twice", "The same array is passed for two arguments.", errors.PyptoRuntimeError, _DESIGN,
+               v0_2="warn", master="warn", guide="warn")
+_always("arg.overlap", "The memory of two arguments overlaps partly.", errors.PyptoRuntimeError, _DESIGN)
+_always("handle.escaped", "A tensor handle of another launch is used.", errors.HandleError, _DESIGN)
+define("loop.rebound_name", "A name rebound in a loop is carried to the next iteration in the current source only.",
+       lenient="warn", v0_2="error", master="off", guide="warn", error=errors.PyptoRuntimeError, source=_API)
+_lenient_warns("output.unwritten", "An output argument is rebound or never written.", errors.PyptoRuntimeError,
+               v0_2="warn", master="warn", guide="warn")
+_always("read.unwritten", "A tensor is read before anything was written to it.", errors.PyptoRuntimeError)
