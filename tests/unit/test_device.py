@@ -66,7 +66,7 @@ def test_user_table(tmp_path):
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
-    ('ub = {value = 196608, confidence = "documented"', 'ub = {value = 196608, confidence = ""', "no source or no conf"),
+    ('ub = {value = 196608, confidence = "documented"', 'ub = {value = 196608, confidence = ""', "no source"),
     ("ub = {value = 196608", "uc = {value = 196608", "missing capacity.ub"),
     ('chip = "A2A3"', 'chip = "A9"', "chip must be one of"),
     ("[device]", "[device", "device table"),

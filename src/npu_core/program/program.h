@@ -75,6 +75,8 @@ struct Item {
     Span span;
     int32_t line = NONE;     // index of lines
     bool parallel = false;   // LOOP: promised independent
+    Span unroll;             // LOOP: unroll factors asked for (pool ints), read by the plan only; values never change
+    bool submit_before = false;  // LOOP: submit_before_loop, read by the plan only
 };
 struct Body { std::vector<Item> items; };
 
