@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .errors import DTypeError
+from .errors import DTypeError, PyptoTypeError, PyptoValueError
 
 # name: (short name, bytes of one storage element, numpy dtype of the storage or None, torch name or "")
 _FACTS: dict[str, tuple[str, int, Any, str]] = {
@@ -166,3 +166,41 @@ def wrap_int(value: int, dtype: DataType) -> int:
     if not dtype.is_unsigned and value >> (bits - 1):
         value -= 1 << bits
     return value
+
+
+class Element:
+    """A typed scalar constant: `Element(pypto.DT_FP16, 0.0)`.
+
+    The value is kept as given; arithmetic on 16-bit tensors meets it unrounded in fp32, `full` rounds it to its type.
+    Raises PyptoTypeError for a dtype that is no DataType, PyptoValueError for a value that is no number.
+    """
+
+    __slots__ = ("_dtype", "_value")
+
+    def __init__(self, dtype: DataType, value: int | float) -> None:
+        if not isinstance(dtype, DataType):
+            raise PyptoTypeError(f"pypto.Element: `dtype` must be a DataType such as pypto.DT_FP16, got {dtype!r}")
+        if isinstance(value, np.generic):
+            value = value.item()
+        if not isinstance(value, int | float):
+            raise PyptoValueError(f"pypto.Element: `value` must be an int or a float, got {value!r}")
+        self._dtype, self._value = dtype, value
+
+    @property
+    def dtype(self) -> DataType:
+        """Element type."""
+        return self._dtype
+
+    @property
+    def value(self) -> int | float:
+        """The number."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Element({self._dtype.name}, {self._value!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Element) and (self._dtype, self._value) == (other._dtype, other._value)
+
+    def __hash__(self) -> int:
+        return hash((self._dtype, self._value))

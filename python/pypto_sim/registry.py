@@ -46,6 +46,7 @@ class Supported:
     a2a3: frozenset[DataType]
     only_950: frozenset[DataType] = frozenset()
     only_0_2: frozenset[DataType] = frozenset()
+    unlisted: frozenset[DataType] = frozenset()   # no version lists them, the result is obvious: `lenient` computes it
 
     def documented(self, chip: str) -> frozenset[DataType]:
         """Types that the documentation of the current source lists for `chip`."""
@@ -65,6 +66,8 @@ class Supported:
             parts.append(f"950 also {short_list(self.only_950)}")
         if self.only_0_2:
             parts.append(f"0.2 also {short_list(self.only_0_2)}")
+        if self.unlisted:
+            parts.append(f"lenient also {short_list(self.unlisted)}")
         return "; ".join(parts)
 
 
@@ -72,9 +75,9 @@ def _set_of(names: str) -> frozenset[DataType]:
     return frozenset(from_short(n) for n in names.split())
 
 
-def supported(a2a3: str, *, only_950: str = "", only_0_2: str = "") -> Supported:
+def supported(a2a3: str, *, only_950: str = "", only_0_2: str = "", unlisted: str = "") -> Supported:
     """Supported from short names: `supported("fp32 fp16 bf16", only_950="int8")`."""
-    return Supported(_set_of(a2a3), _set_of(only_950), _set_of(only_0_2))
+    return Supported(_set_of(a2a3), _set_of(only_950), _set_of(only_0_2), _set_of(unlisted))
 
 
 @dataclass(eq=False, slots=True)

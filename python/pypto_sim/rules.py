@@ -120,12 +120,18 @@ _always("arg.value", "An argument has a value outside the documented ones.", err
 # --- element types --------------------------------------------------------------------------------------------------
 _always("dtype.unsupported", "The element type is not in the operation's list on any chip or version.",
         errors.DTypeError)
+_lenient_warns("dtype.unlisted", "No version lists the element type, but the result is obvious.", errors.DTypeError)
 _lenient_warns("dtype.chip", "The element type is supported on another chip only.", errors.DTypeError)
 define("dtype.version", "The element type is accepted by the other API version only.", lenient="warn", v0_2="error",
        master="error", guide="warn", error=errors.DTypeError, source=_API)
 _always("dtype.mixed", "Tensor operands must share one element type.", errors.DTypeError)
-define("scalar.float_for_int", "A float scalar next to an integer tensor is refused.", lenient="error", v0_2="warn",
-       master="error", guide="error", error=errors.PyptoTypeError, source=_API)
+define("scalar.float_for_int", "A float scalar with a fraction has no value in an integer type; 0.2 truncates it.",
+       lenient="error", v0_2="warn", master="error", guide="error", error=errors.PyptoTypeError, source=_API)
+define("scalar.whole_float_for_int", "A float scalar next to an integer tensor, although whole.", lenient="warn",
+       v0_2="off", master="error", guide="warn", error=errors.PyptoTypeError, source=_API)
+define("scalar.wraps", "An integer scalar outside the tensor's type wraps modulo 2^n.", lenient="note", v0_2="note",
+       master="note", guide="note", error=errors.PyptoValueError, source=_API)
+_lenient_warns("scalar.symbolic", "The operation takes no symbolic scalar.", errors.PyptoTypeError)
 define("scalar.dtype", "A float scalar counts as FP32; next to FP16 or BF16 an Element of the tensor's type is needed.",
        lenient="warn", v0_2="off", master="error", guide="warn", error=errors.PyptoTypeError, source=_API)
 define("scalar.int_compare", "Comparisons take a float or Element scalar, not a bare int.", lenient="warn",
@@ -136,8 +142,8 @@ _lenient_warns("scalar.nonfinite", "A scalar operand must be finite.", errors.Py
 
 # --- shapes ---------------------------------------------------------------------------------------------------------
 _always("shape.rank", "The rank is outside the documented range.", errors.ShapeError)
-define("shape.rank_above", "Rank above the documented maximum, although every axis is defined.", lenient="warn",
-       v0_2="off", master="error", guide="off", error=errors.ShapeError, source=_API)
+_lenient_warns("shape.rank_above", "The rank is above the documented maximum, although the result is obvious.",
+               errors.ShapeError, guide="warn")
 _always("shape.broadcast", "The operand shapes do not broadcast to one shape.", errors.ShapeError)
 define("shape.broadcast_axes", "Only one axis may be broadcast.", lenient="warn", v0_2="error", master="off",
        guide="off", error=errors.ShapeError, source=_API)

@@ -1,0 +1,237 @@
+"""Argument checks that the operations share. Each failure is a rule, so the profile decides how loud it is.
+
+Texts follow one form: who, what was given, what is allowed, how to fix it; the session adds file, line and kernel.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dtypes import DataType, Element, short_list, wrap_int
+from ..registry import OpSpec, Supported
+from ..trace.scalar import SymbolicScalar
+from ..trace.session import Out, Session, current
+from ..trace.tensor import Tensor, static_shape
+
+INT32_MAX = 2**31 - 1
+MAX_RANK = 6
+BLOCK_BYTES = 32            # alignment unit of the vector memory
+MAX_REDUCE_TILE_BYTES = 65536
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+Valid = tuple[Any, ...] | None    # per axis an int or a SymbolicScalar; None = the full shape
+
+
+class Scalar(NamedTuple):
+    """A scalar operand as the core takes it: `floats[0]`, `ints[0]` and, when symbolic, `scalars`."""
+
+    floats: tuple[float, ...]
+    ints: tuple[int, ...]
+    scalars: tuple[SymbolicScalar, ...]
+
+
+def valid_of(t: Tensor) -> Valid:
+    """Valid shape of `t`, or None when it is the full shape."""
+    valid, shape = tuple(t.valid_shape), static_shape(t)
+    if all(isinstance(v, int) for v in valid) and valid == shape:
+        return None
+    return valid
+
+
+def chosen_tile(shape: Sequence[int], size_bytes: int, ub_bytes: int) -> tuple[int, ...]:
+    """Vector tile that stands in for a missing one: last axis whole to 32 bytes, a quarter of UB in all."""
+    budget = ub_bytes // 4 // size_bytes
+    unit = max(1, BLOCK_BYTES // size_bytes)
+    if not shape:
+        return ()
+    last = min(-(-shape[-1] // unit) * unit, max(unit, budget // unit * unit))
+    tile, left = [last], max(1, budget // last)
+    for n in reversed(shape[:-1]):
+        step = max(1, min(n, left))
+        tile.insert(0, step)
+        left = max(1, left // step)
+    return tuple(tile)
+
+
+class Check:
+    """The checks of one call of one operation."""
+
+    __slots__ = ("spec", "session", "name")
+
+    def __init__(self, spec: OpSpec) -> None:
+        self.spec, self.session, self.name = spec, current(), f"pypto.{spec.name}"
+
+    def rule(self, rule_id: str, text: str) -> None:
+        """Report a violated rule in the name of the operation."""
+        self.session.rule(rule_id, f"{self.name}: {text}")
+
+    # --- one tensor -------------------------------------------------------------------------------------------------
+    def tensor(self, arg: str, value: Any, dtypes: Supported | None = None, *, nz: bool = False) -> Tensor:
+        """`value` as a tensor operand: type, element type, rank, size, format."""
+        if not isinstance(value, Tensor):
+            self.rule("arg.type", f"`{arg}` must be a Tensor, got {type(value).__name__}")
+        self.dtype(arg, value.dtype, dtypes or self.spec.dtypes)
+        shape = static_shape(value)
+        low, high = self.spec.ranks
+        if not low <= len(shape) <= MAX_RANK:
+            self.rule("shape.rank", f"`{arg}` has rank {len(shape)} (shape {list(shape)}); allowed: {low} to {high}")
+        elif len(shape) > high:
+            self.rule("shape.rank_above", f"`{arg}` has rank {len(shape)} (shape {list(shape)}); "
+                                          f"documented: {low} to {high}. Reshape it to fewer axes")
+        self.size(arg, shape)
+        if self.session.config.profile != "lenient" and not all(isinstance(n, int) for n in value.shape):
+            self.rule("shape.dynamic", f"`{arg}` has a dynamic axis: `has invalid shape value: -1`. "
+                                       "Loop over that axis and view blocks of a fixed size")
+        if not nz and value.format is not None and getattr(value.format, "name", "") == "TILEOP_NZ":
+            self.rule("format.nz", f"`{arg}` has format NZ, which vector operations do not take; pass it as ND")
+        return value
+
+    def size(self, arg: str, shape: Sequence[int]) -> None:
+        """Neither empty nor beyond INT32_MAX."""
+        count = 1
+        for n in shape:
+            count *= n
+        if count == 0:
+            self.rule("shape.empty", f"`{arg}` has shape {list(shape)} and no elements; every axis must be at least 1")
+        if count > INT32_MAX:
+            self.rule("shape.count", f"`{arg}` has {count} elements (shape {list(shape)}); "
+                                     f"allowed: at most {INT32_MAX}. Split it into blocks")
+
+    def dtype(self, arg: str, dtype: DataType, dtypes: Supported | None) -> None:
+        """`dtype` is in the operation's list for the chip and the version of the profile."""
+        if dtypes is None:
+            return
+        chip, profile = self.session.device.chip, self.session.config.profile
+        master, old = dtypes.for_version(chip, "master"), dtypes.for_version(chip, "0.2")
+        allowed = old if profile == "0.2" else master
+        if dtype in allowed:
+            return
+        text = f"`{arg}` has dtype {dtype.name}; allowed on {chip}: {short_list(allowed)}"
+        if dtype in master or dtype in old:
+            other = "0.2" if dtype in old else "the current release"
+            self.rule("dtype.version", f"{text}. Only {other} takes it: cast first")
+        elif dtype in dtypes.union():
+            self.rule("dtype.chip", f"{text}. Other chips take it: cast first")
+        elif dtype in dtypes.unlisted:
+            self.rule("dtype.unlisted", f"{text}. Computed all the same: cast first to stay portable")
+        else:
+            self.rule("dtype.unsupported", f"{text}. Cast it with pypto.cast")
+
+    def same_dtype(self, **tensors: Tensor) -> None:
+        """All tensors have one element type."""
+        (first, a), *rest = tensors.items()
+        for name, t in rest:
+            if t.dtype is not a.dtype:
+                self.rule("dtype.mixed", f"`{first}` is {a.dtype.name} but `{name}` is {t.dtype.name}; "
+                                         "tensor operands must share one dtype. Cast one of them")
+
+    def dim(self, arg: str, dim: Any, rank: int) -> int:
+        """Axis number in [-rank, rank) as a non-negative int."""
+        if isinstance(dim, bool) or not isinstance(dim, int | np.integer):
+            self.rule("arg.type", f"`{arg}` must be an int, got {type(dim).__name__}")
+        if not -rank <= dim < rank:
+            self.rule("shape.dim", f"`{arg}` is {dim}; allowed for rank {rank}: {-rank} to {rank - 1}")
+        return int(dim) % rank
+
+    def choice(self, arg: str, value: Any, kind: type) -> Any:
+        """`value` is a member of the enumeration `kind`."""
+        if not isinstance(value, kind):
+            self.rule("arg.type", f"`{arg}` must be a pypto.{kind.__name__}, got {value!r}")
+        return value
+
+    # --- several tensors --------------------------------------------------------------------------------------------
+    def broadcast(self, **tensors: Tensor) -> tuple[tuple[int, ...], Valid]:
+        """Common shape by numpy's rule, and its valid shape: per axis that of the first operand of full size."""
+        shapes = [static_shape(t) for t in tensors.values()]
+        rank = max(map(len, shapes))
+        padded = [(1,) * (rank - len(s)) + s for s in shapes]
+        shape = tuple(max(axis) for axis in zip(*padded, strict=True))
+        if any(n not in (1, full) for s in padded for n, full in zip(s, shape, strict=True)):
+            given = ", ".join(f"`{name}` {list(s)}" for name, s in zip(tensors, shapes, strict=True))
+            self.rule("shape.broadcast", f"shapes {given} do not broadcast; each axis must be equal or 1. "
+                                         "Unsqueeze or transpose one of them")
+        self.size("result", shape)
+        valids = [valid_of(t) for t in tensors.values()]
+        if all(v is None for v in valids):
+            return shape, None
+        full_valids = [(1,) * (rank - len(s)) + (s if v is None else v) for s, v in zip(shapes, valids, strict=True)]
+        valid = tuple(next(v[i] for s, v in zip(padded, full_valids, strict=True) if s[i] == shape[i])
+                      for i in range(rank))
+        return shape, None if valid == shape and all(isinstance(v, int) for v in valid) else valid
+
+    def scalar(self, arg: str, value: Any, dtype: DataType, *, symbolic: bool = True) -> Scalar:
+        """A scalar operand beside a tensor of `dtype`."""
+        if isinstance(value, SymbolicScalar):
+            if not symbolic:
+                self.rule("scalar.symbolic", f"`{arg}` is a symbolic scalar, which this operation does not take")
+            return Scalar((0.0,), (0,), (value,))
+        if isinstance(value, Element):
+            if value.dtype is not dtype:
+                self.rule("dtype.mixed", f"`{arg}` is {value!r} next to a tensor of {dtype.name}; "
+                                         f"pass Element(pypto.{dtype.name}, {value.value!r})")
+            value = value.value
+        if isinstance(value, np.generic):
+            value = value.item()
+        if not isinstance(value, int | float):
+            self.rule("arg.type", f"`{arg}` must be a Tensor, an Element or a number, got {type(value).__name__}")
+        if dtype.is_float:
+            return Scalar((self._float(value),), (0,), ())
+        if isinstance(value, float):
+            if value != value or value in (float("inf"), float("-inf")):
+                self.rule("scalar.range", f"`{arg}` is {value}, which {dtype.name} does not have; "
+                                          "pass an int, or cast the tensor to FP32")
+            elif value != int(value):
+                self.rule("scalar.float_for_int", f"`{arg}` is the float {value} next to a tensor of {dtype.name}; "
+                                                  "pass an int, or cast the tensor to FP32")
+            else:
+                self.rule("scalar.whole_float_for_int", f"`{arg}` is the float {value} next to a tensor of "
+                                                        f"{dtype.name}; pass {int(value)}")
+        wrapped = wrap_int(int(value), dtype)
+        if wrapped != int(value):
+            self.rule("scalar.wraps", f"`{arg}` is {value}, outside {dtype.name}: it counts as {wrapped}")
+        return Scalar((float(wrapped),), (wrapped,), ())
+
+    def _float(self, value: int | float) -> float:
+        value = float(value)
+        if self.session.config.numerics == "0.2.0":      # that release clamps scalars to the finite fp32 range
+            value = min(max(value, -FLOAT32_MAX), FLOAT32_MAX) if value == value else value
+        return value
+
+    # --- tiles ------------------------------------------------------------------------------------------------------
+    def tile(self, shape: Sequence[int], dtype: DataType, *, of: str = "output") -> tuple[int, ...] | None:
+        """Check the vector tile in force against `shape`; the tile to use instead, or None to use it as it is."""
+        tile = self.session.vec_tile
+        size_bytes = max(4, dtype.size_bytes)            # 16-bit arithmetic widens to fp32
+        ub_bytes = int(self.session.device["capacity.ub"])
+        if tile is None:
+            chosen = chosen_tile(shape, size_bytes, ub_bytes)
+            self.rule("tile.vec_unset", f"tile shape not set; call pypto.set_vec_tile_shapes"
+                                        f"({', '.join(map(str, chosen))}) before it")
+            return chosen
+        if any(n <= 0 for n in tile):
+            self.rule("tile.vec_zero", f"the vector tile {list(tile)} has an entry that is not positive; "
+                                       "call pypto.set_vec_tile_shapes with positive sizes")
+        if len(tile) < len(shape):
+            chosen = chosen_tile(shape, size_bytes, ub_bytes)
+            self.rule("tile.vec_rank", f"the vector tile {list(tile)} has {len(tile)} entries, the {of} has rank "
+                                       f"{len(shape)}; call pypto.set_vec_tile_shapes({', '.join(map(str, chosen))})")
+            return chosen
+        if tile[len(shape) - 1] * dtype.size_bytes % BLOCK_BYTES:
+            self.rule("tile.vec_tail", f"the last tile axis {tile[len(shape) - 1]} is not a multiple of 32 bytes")
+        return None
+
+    # --- results ----------------------------------------------------------------------------------------------------
+    def emit(self, shape: Sequence[int], dtype: DataType, valid: Valid, ins: Sequence[Tensor], *,
+             spec: OpSpec | None = None, ints: Sequence[int] = (), floats: Sequence[float] = (),
+             scalars: Sequence[Any] = (), vec_tile: tuple[int, ...] | None = None) -> Tensor:
+        """Emit one core row with one result."""
+        (out,) = self.session.emit(spec or self.spec, [Out(tuple(shape), dtype, valid)], list(ins), ints=tuple(ints),
+                                   floats=tuple(floats), scalars=tuple(scalars), vec_tile=vec_tile)
+        return out
+
+
+def session() -> Session:
+    """The running session; raises PyptoError outside a kernel."""
+    return current()
