@@ -1,0 +1,41 @@
+"""The running session of the current thread."""
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from ..errors import HandleError
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_local = threading.local()
+
+
+def running() -> Session | None:
+    """The session of this thread, None outside a kernel."""
+    return getattr(_local, "session", None)
+
+
+def current() -> Session:
+    """The session of this thread. Raises HandleError outside a kernel."""
+    session = running()
+    if session is None:
+        raise HandleError("operations can only be called while a kernel runs: decorate the function with "
+                          "`pypto.frontend.jit` and call it, or use `with pypto.function(...)`")
+    return session
+
+
+class Running:
+    """Context manager: `session` is the current one of this thread; the one before comes back afterwards."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def __enter__(self) -> Session:
+        self.before = running()
+        _local.session = self.session
+        return self.session
+
+    def __exit__(self, *exc: object) -> None:
+        _local.session = self.before

@@ -1,0 +1,333 @@
+"""`Tensor`: annotation of kernel parameters, and handle of a value while a kernel runs.
+
+A handle is a name bound to an immutable value: `t[:] = x` and `assemble` make its next version. Operators and most
+methods are attached from the registry by `ops`.
+"""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from ..dtypes import DataType
+from ..enums import StatusType, TileOpFormat
+from ..errors import PyptoIndexError, PyptoTypeError, PyptoValueError, ShapeError
+from . import context
+from .scalar import SymbolicScalar, known, lin, value_of
+
+INT32_MAX = 2**31 - 1
+_ids = itertools.count(1)
+
+
+class Tensor:
+    """Tensor(shape=None, dtype=None, name="", format=None).
+
+    Outside a kernel it is an annotation: axes are ints, `DYNAMIC`, `STATIC`, `frontend.dynamic("B")` or a final `...`;
+    what is left out is taken from the argument. Inside a kernel it declares an unwritten local: `shape` must be ints.
+    `Tensor[[shape], dtype]` is an annotation anywhere.
+
+    shape: list of int | SymbolicScalar; dtype: DataType. Raises ShapeError and PyptoTypeError for wrong arguments.
+    """
+
+    home: Any = None               # the launch or traced body that made the handle; None: an annotation
+    key: Any = None                # name in the trace, or tensor id of the core while stepping
+    arg: int = -1                  # number among the tensor arguments
+    axes: tuple[Any, ...] | None = None   # for an argument with dynamic axes: ints and SymbolicScalars
+    data: Any = None               # for from_torch outside a kernel: the caller's array
+
+    def __init__(self, shape: Any = None, dtype: DataType | None = None, name: str = "",
+                 format: TileOpFormat | None = None, data_ptr: Any = None, device: Any = None,
+                 ori_shape: Any = None) -> None:
+        self.name = name
+        self.id = next(_ids)
+        self.format = format or TileOpFormat.TILEOP_ND
+        if dtype is not None and not isinstance(dtype, DataType):
+            raise PyptoTypeError(f"Tensor: dtype must be a DataType such as pypto.DT_FP32, got {dtype!r}")
+        session = context.running()
+        if session is None or (shape is None and dtype is None):
+            self.dtype = dtype
+            self.given_format = format
+            self.declared = _annotation_shape(shape)
+            return
+        if dtype is None:
+            raise PyptoTypeError("Tensor: a local tensor needs a dtype")
+        sizes = static_sizes(shape, "Tensor")
+        session.declare(sizes, dtype, name, into=self)
+
+    @classmethod
+    def handle(cls, shape: tuple[int, ...], dtype: DataType, valid: tuple[Any, ...] | None, home: Any, key: Any,
+               name: str = "", into: Tensor | None = None) -> Tensor:
+        """A handle of a running kernel; `into` is an object to turn into it."""
+        t = cls.__new__(cls) if into is None else into
+        t.static_shape, t.dtype, t.home, t.key, t.name = shape, dtype, home, key, name
+        t.valid = shape if valid is None else valid
+        t.format = TileOpFormat.TILEOP_ND
+        t.id = next(_ids)
+        return t
+
+    def __class_getitem__(cls, items: Any) -> Tensor:
+        parts = items if isinstance(items, tuple) else (items,)
+        found: dict[str, Any] = {}
+        for p in parts:
+            if isinstance(p, dict):
+                found.update(p)
+            elif isinstance(p, DataType):
+                found["dtype"] = p
+            elif isinstance(p, TileOpFormat):
+                found["format"] = p
+            elif isinstance(p, str):
+                found["name"] = p
+            elif isinstance(p, (list, tuple)):
+                found["shape"] = p
+            else:
+                raise PyptoTypeError(f"Tensor[...] takes a shape, a DataType, a format, a name or a dict, got {p!r}")
+        if unknown := set(found) - {"shape", "dtype", "name", "format"}:
+            raise PyptoTypeError(f"Tensor[...]: unknown entries {sorted(unknown)}; known: shape, dtype, name, format")
+        t = cls.__new__(cls)
+        t.name, t.id, t.dtype = found.get("name", ""), next(_ids), found.get("dtype")
+        t.given_format = found.get("format")
+        t.format = t.given_format or TileOpFormat.TILEOP_ND
+        t.declared = _annotation_shape(found.get("shape"))
+        return t
+
+    # --- properties
+    @property
+    def is_arg(self) -> bool:
+        """True for an argument of the kernel: memory, not a value."""
+        return self.arg >= 0
+
+    @property
+    def shape(self) -> list[Any]:
+        """Sizes: ints, and SymbolicScalars for dynamic axes."""
+        if self.home is None:
+            return list(self.declared or ())
+        return list(self.axes if self.axes is not None else self.static_shape)
+
+    @property
+    def valid_shape(self) -> list[Any]:
+        """Extents that hold data: ints and SymbolicScalars."""
+        return list(self.valid if self.home is not None else self.declared or ())
+
+    @property
+    def dim(self) -> int:
+        """Rank."""
+        return len(self.static_shape if self.home is not None else self.declared or ())
+
+    @property
+    def ndim(self) -> int:
+        """Rank."""
+        return self.dim
+
+    def set_cache_policy(self, policy: Any, value: bool) -> None:
+        """Use of the L2 cache: a hint without effect on values."""
+        self.__dict__.setdefault("cache_policy", {})[policy] = bool(value)
+
+    def get_cache_policy(self, policy: Any) -> bool:
+        """What set_cache_policy has set, False before."""
+        return self.__dict__.get("cache_policy", {}).get(policy, False)
+
+    # --- reading and writing parts
+    def __getitem__(self, index: Any) -> Any:
+        from ..registry import REGISTRY
+        session = context.current()
+        if isinstance(index, slice) and isinstance(index.stop, Tensor):
+            return REGISTRY["gather"].function(self, index.start or 0, index.stop)
+        entries = _entries(self, index)
+        if not any(isinstance(e, slice) for e in entries):
+            return load(self, entries)
+        offsets, sizes, dropped = [], [], []
+        for axis, (e, size) in enumerate(zip(entries, self.static_shape, strict=True)):
+            start, stop = (_bounds(e, size)) if isinstance(e, slice) else (_wrapped(e, size), None)
+            offsets.append(start)
+            if stop is None:
+                sizes.append(1)
+                dropped.append(axis)
+                continue
+            extent = lin(stop, 1, start, -1)
+            if not known(extent):
+                raise session.error(PyptoTypeError, f"slice {_text(e)} of axis {axis}: its extent must not depend on a "
+                                    "run-time value; use pypto.view with valid_shape")
+            sizes.append(value_of(extent))
+        part = REGISTRY["view"].function(self, sizes, offsets)
+        for axis in reversed(dropped):
+            part = REGISTRY["squeeze"].function(part, axis)
+        return part
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from ..registry import REGISTRY
+        session = context.current()
+        if index is Ellipsis or (isinstance(index, slice) and index == slice(None)):
+            self.move(value)
+            return
+        if isinstance(index, slice) and isinstance(index.stop, Tensor):
+            raise session.error(PyptoValueError, "`t[dim:index] = src` writes nothing in PyPTO (the scatter's result "
+                                "is dropped): use pypto.scatter_(t, dim, index, src)")
+        entries = _entries(self, index)
+        if not any(isinstance(e, slice) for e in entries):
+            if isinstance(value, Tensor):
+                raise session.error(PyptoTypeError, "one element takes an integer, got a tensor")
+            store(self, value, entries)
+            return
+        if not isinstance(value, Tensor):
+            raise session.error(PyptoTypeError, f"`t[...] = x` takes a tensor, got {type(value).__name__}; use "
+                                "pypto.full for a constant")
+        offsets = []
+        for axis, (e, size) in enumerate(zip(entries, self.static_shape, strict=True)):
+            if isinstance(e, slice):
+                offsets.append(_bounds(e, size)[0])
+            else:
+                offsets.append(_wrapped(e, size))
+                value = REGISTRY["unsqueeze"].function(value, axis)
+        REGISTRY["assemble"].function(value, offsets, self)
+
+    def move(self, other: Tensor) -> None:
+        """Replace the contents: `t[:] = other`.
+
+        An argument is written at offset 0 (rank and dtype as of assemble; a smaller tensor writes its corner); a local
+        takes shape and dtype of `other`.
+        """
+        from ..registry import REGISTRY
+        session = context.current()
+        if not isinstance(other, Tensor):
+            raise session.error(PyptoTypeError, f"`t[:] = x` takes a tensor, got {type(other).__name__}; use "
+                                "pypto.full for a constant")
+        if self.is_arg:
+            REGISTRY["assemble"].function(other, [0] * self.dim, self)
+        else:
+            session.set(self, other)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __iter__(self) -> Any:
+        raise PyptoTypeError("a tensor cannot be iterated: slice it")
+
+    def __bool__(self) -> bool:
+        return True                     # PyPTO has no guard here
+
+    __hash__ = object.__hash__
+
+    def __str__(self) -> str:
+        if self.home is None:
+            return f"Tensor({list(self.declared or ())}, {self.dtype}, {self.name!r})"
+        session = context.running()
+        if session is None:
+            return f"Tensor({list(self.static_shape)}, {self.dtype.name}, {self.name!r})"
+        return session.show_tensor(self)
+
+    __repr__ = __str__
+
+    def __del__(self) -> None:
+        home = self.home
+        if home is not None and self.arg < 0:
+            home.release(self)
+
+
+def static_shape(t: Tensor) -> tuple[int, ...]:
+    """Buffer sizes of a handle as ints."""
+    return t.static_shape
+
+
+def static_sizes(shape: Any, who: str) -> tuple[int, ...]:
+    """`shape` as positive ints. Raises ShapeError or PyptoTypeError naming `who`."""
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
+        raise PyptoTypeError(f"{who}: shape must be a list of ints, got {shape!r}")
+    sizes = []
+    for n in shape:
+        if isinstance(n, bool) or not (isinstance(n, SymbolicScalar) or hasattr(n, "__index__")):
+            raise PyptoTypeError(f"{who}: shape entries must be ints, got {n!r}")
+        if not known(n):
+            raise PyptoTypeError(f"{who}: the shape must not depend on a run-time value; give the static extent, and "
+                                 "the rest as valid_shape")
+        sizes.append(value_of(n))
+    if any(n < 1 for n in sizes):
+        raise ShapeError(f"{who}: sizes must be at least 1, got {sizes}")
+    count = 1
+    for n in sizes:
+        count *= n
+    if count > INT32_MAX:
+        raise ShapeError(f"{who}: {count} elements are more than INT32_MAX ({INT32_MAX})", rule="shape.count")
+    return tuple(sizes)
+
+
+def load(t: Tensor, index: Sequence[Any]) -> SymbolicScalar:
+    """Element of an INT32 tensor as a scalar."""
+    session = context.current()
+    if t.dtype not in (DataType.DT_INT32, DataType.DT_INT64):
+        raise session.error(PyptoTypeError, f"elements can be read from INT32 tensors only, `{t.name}` is "
+                            f"{t.dtype.name}")
+    return session.load(t, [_wrapped(i, n) for i, n in zip(index, t.static_shape, strict=True)])
+
+
+def store(t: Tensor, value: Any, index: Sequence[Any]) -> None:
+    """Write one element of an INT32 tensor."""
+    session = context.current()
+    if t.dtype is not DataType.DT_INT32:
+        raise session.error(PyptoTypeError, f"elements can be written to INT32 tensors only, `{t.name}` is "
+                            f"{t.dtype.name}")
+    if not (isinstance(value, SymbolicScalar) or (hasattr(value, "__index__") and not isinstance(value, bool))):
+        raise session.error(PyptoTypeError, f"one element takes an integer, got {value!r}")
+    session.store(t, value, [_wrapped(i, n) for i, n in zip(index, t.static_shape, strict=True)])
+
+
+def _annotation_shape(shape: Any) -> tuple[Any, ...] | None:
+    if shape is None:
+        return None
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, (list, tuple)):
+        raise PyptoTypeError(f"Tensor: shape must be a list of sizes, got {shape!r}")
+    for i, n in enumerate(shape):
+        if n is Ellipsis:
+            if i != len(shape) - 1:
+                raise PyptoTypeError("Tensor: `...` is allowed as the last entry of a shape only")
+        elif isinstance(n, bool) or not isinstance(n, (int, SymbolicScalar, StatusType)):
+            if not hasattr(n, "__index__"):
+                raise PyptoTypeError(f"Tensor: a size is an int, pypto.DYNAMIC, pypto.STATIC, "
+                                     f"pypto.frontend.dynamic(..) or a final `...`, got {n!r}")
+        elif isinstance(n, int) and n < -1:
+            raise PyptoTypeError(f"Tensor: a size must not be negative, got {n}")
+    return tuple(shape)
+
+
+def _entries(t: Tensor, index: Any) -> tuple[Any, ...]:
+    given = index if isinstance(index, tuple) else (index,)
+    rank = len(t.static_shape)
+    error = context.current().error
+    if sum(e is Ellipsis for e in given) > 1:
+        raise error(PyptoIndexError, "only one `...` is allowed")
+    entries: list[Any] = []
+    for e in given:
+        if e is Ellipsis:
+            entries += [slice(None)] * (rank - len(given) + 1)
+        elif isinstance(e, slice):
+            if e.step is not None and not (known(e.step) and value_of(e.step) == 1):
+                raise error(PyptoValueError, f"a slice must have step 1, got {_text(e)}:{e.step}")
+            entries.append(e)
+        elif isinstance(e, (bool, Tensor)) or not (isinstance(e, SymbolicScalar) or hasattr(e, "__index__")):
+            raise error(PyptoTypeError, f"a tensor is indexed by integers and slices, got {type(e).__name__}")
+        else:
+            entries.append(e)
+    if len(entries) > rank:
+        raise error(PyptoIndexError, f"{len(entries)} indices for a tensor of rank {rank}")
+    return tuple(entries + [slice(None)] * (rank - len(entries)))
+
+
+def _bounds(e: slice, size: int) -> tuple[Any, Any]:
+    start = 0 if e.start is None else _wrapped(e.start, size, "slice start")
+    stop = size if e.stop is None else e.stop
+    if known(stop) and value_of(stop) < 0:
+        stop = value_of(stop) + size
+    return start, stop
+
+
+def _wrapped(i: Any, size: int, what: str = "index") -> Any:
+    if known(i) and value_of(i) < 0:
+        wrapped = value_of(i) + size
+        if wrapped < 0:
+            raise context.current().error(PyptoIndexError, f"{what} {value_of(i)} is out of range for an axis of "
+                                          f"{size}", rule="element.past_end")
+        return wrapped
+    return i
+
+
+def _text(e: slice) -> str:
+    return f"{'' if e.start is None else e.start}:{'' if e.stop is None else e.stop}"
