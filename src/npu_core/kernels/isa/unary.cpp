@@ -1,4 +1,5 @@
 // Functions of one row of fp32.
+#include "npu_core/kernels/isa/math.h"
 #include "npu_core/kernels/isa/rows.h"
 #include "npu_core/kernels/isa/tables.h"
 
@@ -24,24 +25,15 @@ NPU_INLINE F round_even(F x) {
     return whole(x, (fabs(x) + unit) - unit);
 }
 
-#define NPU_LIBM(name)                                                                                      \
-    void name##_row(const float* x, float* y, int64_t n) {                                                  \
-        for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(__builtin_##name(static_cast<double>(x[i]))); \
-    }
-NPU_LIBM(exp)
-NPU_LIBM(log)
-NPU_LIBM(tanh)
-NPU_LIBM(erf)
-
 }  // namespace
 
 void fill_unary(KernelTable& t) {
     auto set = [&t](Unary op, void (*f)(const float*, float*, int64_t)) { t.unary[static_cast<int>(op)] = f; };
-    set(Unary::EXP, exp_row);
-    set(Unary::LOG, log_row);
-    set(Unary::TANH, tanh_row);
-    set(Unary::ERF, erf_row);
 #define NPU_ROW(expression) [](const float* x, float* y, int64_t n) { map1<F, F>(x, y, n, [](F v) { return expression; }); }
+    set(Unary::EXP, NPU_ROW(exp(v)));
+    set(Unary::LOG, NPU_ROW(log(v)));
+    set(Unary::TANH, NPU_ROW(tanh(v)));
+    set(Unary::ERF, NPU_ROW(erf(v)));
     set(Unary::SQRT, NPU_ROW(sqrt(v)));
     set(Unary::ABS, NPU_ROW(fabs(v)));
     set(Unary::NEG, NPU_ROW(as_float(bits(v) ^ splat_bits(0x80000000u))));
