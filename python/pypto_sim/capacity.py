@@ -169,7 +169,8 @@ def _reduce(c: Call, tile: Tile) -> Stages:
     result = tuple(1 if i == axis else n for i, n in enumerate(tile))
     stages: Stages = []
     if tile[axis] < sizes(c.ins[0])[axis]:
-        stages.append([c.operand(0, tile), c.live("the next tile", tile, width), c.live("their combination", tile, width)])
+        stages.append([c.operand(0, tile), c.live("the next tile", tile, width),
+                       c.live("their combination", tile, width)])
     last = [c.operand(0, tile), c.live("result", result, width)]
     scratch = reduce_scratch(tile, axis, width, c.spec.kernel)
     if scratch:
@@ -281,7 +282,7 @@ def stages_of(call: Call, tile: Tile) -> Stages:
 
 
 def largest_fitting(call: Call, tile: Tile, limit: int) -> Tile | None:
-    """Largest tile that fits: leading axes shrink first, then the last one in whole blocks. None if not even one does."""
+    """Largest tile that fits: leading axes shrink first, then the last one in whole blocks. None if none does."""
     best = list(tile)
     block = max(1, BLOCK_BYTES // call.width(call.tiled.dtype))
     for axis in range(len(tile)):

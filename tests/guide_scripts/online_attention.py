@@ -29,8 +29,10 @@ def _compensated_pv(p, v_tile):
 
 
 @pypto.frontend.jit(runtime_options={"run_mode": pypto.RunMode.NPU})
-def decode_kernel(q: pypto.Tensor([Nkv, GROUPS, D], pypto.DT_BF16), k: pypto.Tensor([Nkv, pypto.DYNAMIC, D], pypto.DT_BF16),
-                  v: pypto.Tensor([Nkv, pypto.DYNAMIC, D], pypto.DT_BF16), out: pypto.Tensor([Nkv, GROUPS, D], pypto.DT_FP32)):
+def decode_kernel(
+    q: pypto.Tensor([Nkv, GROUPS, D], pypto.DT_BF16), k: pypto.Tensor([Nkv, pypto.DYNAMIC, D], pypto.DT_BF16),
+    v: pypto.Tensor([Nkv, pypto.DYNAMIC, D], pypto.DT_BF16), out: pypto.Tensor([Nkv, GROUPS, D], pypto.DT_FP32),
+):
     kv_len = k.shape[1]
     s2_loop = (kv_len + BLOCK - 1) // BLOCK
     oi = pypto.tensor([Nkv, GROUPS, D], pypto.DT_FP32, "oi")
