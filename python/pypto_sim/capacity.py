@@ -320,29 +320,29 @@ def chosen_tile(call: Call, limit: int) -> Tile:
     return found
 
 
-def text_of(call: Call, tile: Tile, needed: int, live: list[Live], limit: int, memory: str) -> str:
+def text_of(name: str, call: Call, tile: Tile, needed: int, live: list[Live], limit: int, memory: str) -> str:
     """The message of a capacity error."""
     fits = largest_fitting(call, tile, limit)
     shared = "" if len(live) == 1 or any(b.name == "result" for b in live) else " (the result takes an operand's place)"
     advice = f"Largest tile that fits: {fits}." if fits else "No tile of this operation fits."
-    return (f"pypto.{call.spec.parent or call.spec.name}: vector tile {tile} needs {needed} B of {memory}, which has "
+    return (f"{name}: vector tile {tile} needs {needed} B of {memory}, which has "
             f"{limit} B. Live: {', '.join(map(str, live))}{shared}. {advice}")
 
 
 def prepare(session: Any, spec: OpSpec, outs: Sequence[Typed], ins: Sequence[Typed], ints: Sequence[int] = (),
-            vec_tile: Tile | None = None) -> Tile | None:
+            vec_tile: Tile | None = None, name: str = "") -> Tile | None:
     """Vector tile in force for one operation, after checking it and what it needs of UB.
 
     `vec_tile` overrides the one set in the scope, which is how operations hand over a tile chosen for want of one.
-    Reports rules tile.vec_unset, tile.vec_zero, tile.vec_rank and
-    capacity. Returns None for operations that use no vector tile.
+    `name` is what messages call the operation, for steps of a composite. Reports rules tile.vec_unset, tile.vec_zero,
+    tile.vec_rank and capacity. Returns None for operations that use no vector tile.
     """
     if spec.cost in TILELESS:
         return vec_tile if vec_tile is not None else session.vec_tile
     call = Call(spec, outs, ins, ints, session.config.numerics)
     shape = sizes(call.tiled)
     limit = int(session.device["capacity.ub"])
-    name = f"pypto.{spec.parent or spec.name}"
+    name = name or f"pypto.{spec.parent or spec.name}"
     tile = tuple(int(n) for n in (vec_tile or session.vec_tile or ()))
     if not tile:
         tile = chosen_tile(call, limit)
@@ -363,6 +363,6 @@ def prepare(session: Any, spec: OpSpec, outs: Sequence[Typed], ins: Sequence[Typ
             return smaller
     if found is not None:
         needed, live = found
-        session.rule("capacity", text_of(call, used, needed, live, limit, "UB"), op=spec.parent or spec.name, tile=used,
+        session.rule("capacity", text_of(name, call, used, needed, live, limit, "UB"), op=spec.parent or spec.name, tile=used,
                      bytes=needed, limit=limit, memory="UB", live=tuple((b.name, b.shape, b.bytes) for b in live))
     return tile

@@ -97,7 +97,7 @@ class OpSpec:
     socs: tuple[str, ...] = CHIPS          # chips that have it
     forms: dict[str, OpSpec] = field(default_factory=dict)
     reference: Callable[..., Any] | None = None   # numpy function on float64 or exact integers
-    samples: Any = None                    # inputs for the contract tests
+    samples: tuple[float, float] = (-4.0, 4.0)    # range of the float inputs of the contract tests
     ulp: float = 0.5                       # bound against the float64 reference, in units of the output type
     constraints: tuple[str, ...] = ()      # sentences for the docs page
     numerics: str = ""                     # how results are computed and rounded
@@ -127,12 +127,12 @@ def _add_row(spec: OpSpec) -> None:
     ROWS.append(spec)
 
 
-def op(name: str | None = None, *, kernel: str = "", forms: Mapping[str, str] | None = None,
+def op(name: str | None = None, *, kernel: str = "", forms: Mapping[str, tuple[str, str]] | None = None,
        form_cost: Cost = Cost.VEC_SCALAR, methods: Iterable[str] = (), **facts: Any) -> Callable[[F], F]:
     """Declare a public operation.
 
-    name: registry name, default the function's. forms: {form: kernel} of further core rows with the same facts, priced
-    by `form_cost`. facts: fields of OpSpec. The decorated function gets `.spec`.
+    name: registry name, default the function's. forms: {form: (kernel, instruction)} of further core rows with the
+    same facts, priced by `form_cost`. facts: fields of OpSpec. The decorated function gets `.spec`.
     """
     def declare(function: F) -> F:
         row_name = name or function.__name__.removesuffix("_op")
@@ -141,9 +141,10 @@ def op(name: str | None = None, *, kernel: str = "", forms: Mapping[str, str] | 
         spec = OpSpec(name=row_name, kernel=kernel, methods=tuple(methods), **facts)
         if kernel:
             _add_row(spec)
-        for form, form_kernel in (forms or {}).items():
-            facts_of_form = {k: v for k, v in facts.items() if k != "cost"}
-            sub = OpSpec(name=form_kernel, kernel=form_kernel, cost=form_cost, parent=row_name, **facts_of_form)
+        for form, (form_kernel, form_instr) in (forms or {}).items():
+            facts_of_form = {k: v for k, v in facts.items() if k not in ("cost", "instr")}
+            sub = OpSpec(name=form_kernel, kernel=form_kernel, cost=form_cost, instr=form_instr, parent=row_name,
+                         **facts_of_form)
             spec.forms[form] = sub
             _add_row(sub)
 

@@ -114,6 +114,9 @@ def _lenient_warns(rule_id: str, text: str, error: type[PyptoError], source: str
 _lenient_warns("api.version", "The operation or argument does not exist in the API version of the profile.",
                errors.PyptoNotImplementedError, guide="off")
 _lenient_warns("api.chip", "The operation exists on other chips only.", errors.PyptoNotImplementedError)
+_always("api.not_implemented", "The name exists in PyPTO but this form is not simulated.",
+        errors.PyptoNotImplementedError)
+_always("api.broken_method", "The method form cannot work in PyPTO; the function form does.", errors.PyptoTypeError)
 _always("arg.type", "An argument has the wrong type.", errors.PyptoTypeError)
 _always("arg.value", "An argument has a value outside the documented ones.", errors.PyptoValueError)
 
@@ -175,6 +178,8 @@ define("topk.k_over_tile", "k must not exceed the last entry of the vector tile.
        master="error", guide="error", error=errors.PyptoValueError, source=_API)
 define("topk.tile", "The last tile axis of a merge sort must stay below 22 KB.", lenient="warn", v0_2="warn",
        master="error", guide="error", error=errors.TileError, source=_API)
+_lenient_warns("online.tile", "The rows of an online softmax must fit the first entry of the vector tile.",
+               errors.TileError)
 _always("capacity", "A tile and what has to live beside it do not fit an on-chip memory.", errors.CapacityError)
 
 # --- operations whose guide spelling differs -------------------------------------------------------------------------

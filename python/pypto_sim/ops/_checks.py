@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..capacity import prepare
 from ..dtypes import DataType, Element, short_list, wrap_int
-from ..registry import OpSpec, Supported
+from ..registry import VERSIONS, OpSpec, Supported
 from ..trace.scalar import SymbolicScalar
 from ..trace.session import Out, Session, current
 from ..trace.tensor import Tensor, static_shape
@@ -34,25 +35,18 @@ class Scalar(NamedTuple):
 
 def valid_of(t: Tensor) -> Valid:
     """Valid shape of `t`, or None when it is the full shape."""
-    valid, shape = tuple(t.valid_shape), static_shape(t)
-    if all(isinstance(v, int) for v in valid) and valid == shape:
-        return None
-    return valid
+    valid, shape = tuple(map(plain, t.valid_shape)), static_shape(t)
+    return None if is_full(valid, shape) else valid
 
 
-def chosen_tile(shape: Sequence[int], size_bytes: int, ub_bytes: int) -> tuple[int, ...]:
-    """Vector tile that stands in for a missing one: last axis whole to 32 bytes, a quarter of UB in all."""
-    budget = ub_bytes // 4 // size_bytes
-    unit = max(1, BLOCK_BYTES // size_bytes)
-    if not shape:
-        return ()
-    last = min(-(-shape[-1] // unit) * unit, max(unit, budget // unit * unit))
-    tile, left = [last], max(1, budget // last)
-    for n in reversed(shape[:-1]):
-        step = max(1, min(n, left))
-        tile.insert(0, step)
-        left = max(1, left // step)
-    return tuple(tile)
+def plain(value: Any) -> Any:
+    """An int for a scalar that is known, else the scalar."""
+    return value.concrete() if isinstance(value, SymbolicScalar) and value.is_concrete() else value
+
+
+def is_full(valid: Sequence[Any], shape: Sequence[int]) -> bool:
+    """True when `valid` is known to be the whole `shape`."""
+    return all(isinstance(v, int) and v == n for v, n in zip(valid, shape, strict=True))
 
 
 class Check:
@@ -159,7 +153,7 @@ class Check:
         full_valids = [(1,) * (rank - len(s)) + (s if v is None else v) for s, v in zip(shapes, valids, strict=True)]
         valid = tuple(next(v[i] for s, v in zip(padded, full_valids, strict=True) if s[i] == shape[i])
                       for i in range(rank))
-        return shape, None if valid == shape and all(isinstance(v, int) for v in valid) else valid
+        return shape, None if is_full(valid, shape) else valid
 
     def scalar(self, arg: str, value: Any, dtype: DataType, *, symbolic: bool = True) -> Scalar:
         """A scalar operand beside a tensor of `dtype`."""
@@ -200,38 +194,54 @@ class Check:
         return value
 
     # --- tiles ------------------------------------------------------------------------------------------------------
-    def tile(self, shape: Sequence[int], dtype: DataType, *, of: str = "output") -> tuple[int, ...] | None:
-        """Check the vector tile in force against `shape`; the tile to use instead, or None to use it as it is."""
+    def reduce_tile(self, shape: Sequence[int], dtype: DataType) -> None:
+        """Alignment and size of the tile of a reduction over a tensor of `shape`; a missing tile is another rule."""
         tile = self.session.vec_tile
-        size_bytes = max(4, dtype.size_bytes)            # 16-bit arithmetic widens to fp32
-        ub_bytes = int(self.session.device["capacity.ub"])
-        if tile is None:
-            chosen = chosen_tile(shape, size_bytes, ub_bytes)
-            self.rule("tile.vec_unset", f"tile shape not set; call pypto.set_vec_tile_shapes"
-                                        f"({', '.join(map(str, chosen))}) before it")
-            return chosen
-        if any(n <= 0 for n in tile):
-            self.rule("tile.vec_zero", f"the vector tile {list(tile)} has an entry that is not positive; "
-                                       "call pypto.set_vec_tile_shapes with positive sizes")
-        if len(tile) < len(shape):
-            chosen = chosen_tile(shape, size_bytes, ub_bytes)
-            self.rule("tile.vec_rank", f"the vector tile {list(tile)} has {len(tile)} entries, the {of} has rank "
-                                       f"{len(shape)}; call pypto.set_vec_tile_shapes({', '.join(map(str, chosen))})")
-            return chosen
-        if tile[len(shape) - 1] * dtype.size_bytes % BLOCK_BYTES:
-            self.rule("tile.vec_tail", f"the last tile axis {tile[len(shape) - 1]} is not a multiple of 32 bytes")
-        return None
+        if tile is None or len(tile) < len(shape) or any(n <= 0 for n in tile):
+            return
+        used = tile[:len(shape)]
+        if used[-1] * dtype.size_bytes % BLOCK_BYTES:
+            self.rule("tile.reduce_tail", f"the last axis of the vector tile {list(used)} has "
+                      f"{used[-1] * dtype.size_bytes} bytes; it must be a multiple of {BLOCK_BYTES}. "
+                      f"Use {-(-used[-1] * dtype.size_bytes // BLOCK_BYTES) * BLOCK_BYTES // dtype.size_bytes}")
+        size_bytes = dtype.size_bytes
+        for n, size in zip(used, shape, strict=True):
+            size_bytes *= min(n, size)
+        if size_bytes > MAX_REDUCE_TILE_BYTES:
+            self.rule("tile.reduce_size", f"the vector tile {list(used)} has {size_bytes} bytes; allowed for a "
+                      f"reduction: {MAX_REDUCE_TILE_BYTES}. Use a smaller tile")
 
     # --- results ----------------------------------------------------------------------------------------------------
     def emit(self, shape: Sequence[int], dtype: DataType, valid: Valid, ins: Sequence[Tensor], *,
              spec: OpSpec | None = None, ints: Sequence[int] = (), floats: Sequence[float] = (),
-             scalars: Sequence[Any] = (), vec_tile: tuple[int, ...] | None = None) -> Tensor:
+             scalars: Sequence[Any] = ()) -> Tensor:
         """Emit one core row with one result."""
-        (out,) = self.session.emit(spec or self.spec, [Out(tuple(shape), dtype, valid)], list(ins), ints=tuple(ints),
-                                   floats=tuple(floats), scalars=tuple(scalars), vec_tile=vec_tile)
-        return out
+        return self.emit_all([Out(tuple(shape), dtype, valid)], ins, spec=spec, ints=ints, floats=floats,
+                             scalars=scalars)[0]
+
+    def emit_all(self, outs: Sequence[Out], ins: Sequence[Tensor], *, spec: OpSpec | None = None,
+                 ints: Sequence[int] = (), floats: Sequence[float] = (),
+                 scalars: Sequence[Any] = ()) -> tuple[Tensor, ...]:
+        """Emit one core row, after the check that its tiles fit."""
+        spec = spec or self.spec
+        tile = prepare(self.session, spec, outs, ins, tuple(ints), name=self.name)
+        return self.session.emit(spec, list(outs), list(ins), ints=tuple(ints), floats=tuple(floats),
+                                 scalars=tuple(scalars), vec_tile=tile)
 
 
 def session() -> Session:
     """The running session; raises PyptoError outside a kernel."""
     return current()
+
+
+def check_available(spec: OpSpec) -> None:
+    """The operation exists in the API version of the profile and on the chip. Called before every operation."""
+    s = current()
+    if spec.versions != VERSIONS:
+        profile = s.config.profile
+        if profile in ("lenient", "guide") or profile not in spec.versions:
+            missing = next(v for v in VERSIONS if v not in spec.versions)
+            s.rule("api.version", f"pypto.{spec.name}: absent in {missing}, only {', '.join(spec.versions)} has it")
+    if s.device.chip not in spec.socs:
+        s.rule("api.chip", f"pypto.{spec.name}: exists on {', '.join(spec.socs)} only, the device is "
+                           f"{s.config.device} ({s.device.chip})")

@@ -1,0 +1,13 @@
+"""Operations of the public interface. Importing this package fills the registry, hands its rows to the core and gives
+`Tensor` its methods and operators."""
+from __future__ import annotations
+
+from .. import registry
+from . import cast, compare, composite, elementwise, reduce
+from ._checks import check_available
+from .operators import attach
+
+_MODULES = (elementwise, compare, reduce, cast, composite)
+
+registry.before_call = check_available
+attach(registry.REGISTRY)
