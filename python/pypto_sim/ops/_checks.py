@@ -66,6 +66,8 @@ class Check:
         """`value` as a tensor operand: type, element type, rank, size, format."""
         if not isinstance(value, Tensor):
             self.rule("arg.type", f"`{arg}` must be a Tensor, got {type(value).__name__}")
+        if value.home is None:
+            self.rule("handle.escaped", f"`{arg}` is a Tensor made outside the kernel; pass it as an argument")
         self.dtype(arg, value.dtype, dtypes or self.spec.dtypes)
         shape = static_shape(value)
         low, high = self.spec.ranks
