@@ -70,12 +70,7 @@ class Check:
             self.rule("handle.escaped", f"`{arg}` is a Tensor made outside the kernel; pass it as an argument")
         self.dtype(arg, value.dtype, dtypes or self.spec.dtypes)
         shape = static_shape(value)
-        low, high = self.spec.ranks
-        if not low <= len(shape) <= MAX_RANK:
-            self.rule("shape.rank", f"`{arg}` has rank {len(shape)} (shape {list(shape)}); allowed: {low} to {high}")
-        elif len(shape) > high:
-            self.rule("shape.rank_above", f"`{arg}` has rank {len(shape)} (shape {list(shape)}); "
-                                          f"documented: {low} to {high}. Reshape it to fewer axes")
+        self.rank(arg, shape)
         self.size(arg, shape)
         if self.session.config.profile != "lenient" and not all(isinstance(n, int) for n in value.shape):
             self.rule("shape.dynamic", f"`{arg}` has a dynamic axis: `has invalid shape value: -1`. "
@@ -83,6 +78,15 @@ class Check:
         if not nz and value.format is not None and getattr(value.format, "name", "") == "TILEOP_NZ":
             self.rule("format.nz", f"`{arg}` has format NZ, which vector operations do not take; pass it as ND")
         return value
+
+    def rank(self, arg: str, shape: Sequence[int]) -> None:
+        """Rank within the operation's range."""
+        low, high = self.spec.ranks
+        if not low <= len(shape) <= MAX_RANK:
+            self.rule("shape.rank", f"`{arg}` has rank {len(shape)} (shape {list(shape)}); allowed: {low} to {high}")
+        elif len(shape) > high:
+            self.rule("shape.rank_above", f"`{arg}` has rank {len(shape)} (shape {list(shape)}); "
+                                          f"documented: {low} to {high}. Reshape it to fewer axes")
 
     def size(self, arg: str, shape: Sequence[int]) -> None:
         """Neither empty nor beyond INT32_MAX."""
