@@ -363,6 +363,7 @@ def prepare(session: Any, spec: OpSpec, outs: Sequence[Typed], ins: Sequence[Typ
             return smaller
     if found is not None:
         needed, live = found
-        session.rule("capacity", text_of(name, call, used, needed, live, limit, "UB"), op=spec.parent or spec.name, tile=used,
-                     bytes=needed, limit=limit, memory="UB", live=tuple((b.name, b.shape, b.bytes) for b in live))
+        session.rule("capacity", text_of(name, call, used, needed, live, limit, "UB"), op=spec.parent or spec.name,
+                     tile=used, bytes=needed, limit=limit, memory="UB",
+                     live=tuple((b.name, b.shape, b.bytes) for b in live))
     return tile

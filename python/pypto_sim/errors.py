@@ -65,12 +65,12 @@ class CapacityError(PyptoError, RuntimeError):
     """A tile does not fit an on-chip memory.
 
     op: operation name; tile: its tile shape; bytes: needed; limit: available; memory: "UB", "L0A", ...;
-    live: (name, bytes) of the tensors that have to be there at the same time.
+    live: (name, shape, bytes) of the tensors that have to be there at the same time.
     """
 
     def __init__(self, message: str = "", *, op: str = "", tile: tuple[int, ...] = (), bytes: int = 0, limit: int = 0,
-                 memory: str = "", live: tuple[tuple[str, int], ...] = (), rule: str = "", line: str = "",
-                 kernel: str = "") -> None:
+                 memory: str = "", live: tuple[tuple[str, tuple[int, ...], int], ...] = (), rule: str = "",
+                 line: str = "", kernel: str = "") -> None:
         super().__init__(message, rule=rule, line=line, kernel=kernel)
         self.op, self.tile, self.bytes, self.limit, self.memory, self.live = op, tile, bytes, limit, memory, live
 

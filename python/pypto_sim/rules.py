@@ -220,3 +220,30 @@ define("loop.rebound_name", "A name rebound in a loop is carried to the next ite
 _lenient_warns("output.unwritten", "An output argument is rebound or never written.", errors.PyptoRuntimeError,
                v0_2="warn", master="warn", guide="warn")
 _always("read.unwritten", "A tensor is read before anything was written to it.", errors.PyptoRuntimeError)
+
+# --- movement, indexing, matrix products -----------------------------------------------------------------------------
+_always("api.unsimulated", "The argument exists in PyPTO but is not simulated.", errors.PyptoNotImplementedError,
+        "simulator: refused rather than ignored")
+_lenient_warns("api.extension", "PyPTO has no such function.", errors.PyptoNotImplementedError, "simulator")
+_always("arg.unknown", "An option or key has an unknown name.", errors.PyptoKeyError)
+define("shape.symbolic", "Sizes must be ints, not SymbolicScalars.", lenient="off", v0_2="error", master="error",
+       guide="error", error=errors.PyptoTypeError, source=_API)
+define("view.valid_above", "A valid extent is larger than the shape.", lenient="warn", v0_2="off", master="error",
+       guide="warn", error=errors.PyptoValueError, source=_API)
+_always("assemble.past_end", "A tensor is written past the end of its destination.", errors.PyptoIndexError, _DESIGN)
+define("transpose.pair", "The current release swaps certain axis pairs of 4-D and 5-D tensors only.", lenient="warn",
+       v0_2="off", master="error", guide="warn", error=errors.ShapeError, source=_API)
+_lenient_warns("concat.count", "concat joins 2 to 128 tensors.", errors.ShapeError)
+_lenient_warns("pad.float_for_int", "The fill value of an integer tensor must be an int.", errors.PyptoValueError)
+_always("pad.side", "pad grows the right and the bottom only.", errors.ShapeError)
+_always("matmul.mixed", "Both operands of a matrix product must share one element type.", errors.PyptoValueError)
+_always("matmul.out_dtype", "The result type does not go with the operands.", errors.DTypeError)
+define("matmul.inner_axis", "The last axis of an ND operand may have at most 65535 elements.", lenient="warn",
+       v0_2="warn", master="error", guide="error", error=errors.ShapeError, source=_API)
+define("matmul.batch_extend", "0.2 takes extend_params for 2-D products only.", lenient="off", v0_2="error",
+       master="off", guide="off", error=errors.PyptoRuntimeError, source=_API)
+_lenient_warns("matmul.valid_k", "The contracted axis holds data to different extents in the two operands.",
+               errors.ShapeError)
+_always("matmul.split_k", "enable_split_k goes with FP32 or INT32 results and nothing fused.", errors.PyptoValueError)
+define("tile.l1_total", "The L1 tiles of both operands together must fit L1.", lenient="warn", v0_2="off",
+       master="error", guide="error", error=errors.TileError, source=_API)

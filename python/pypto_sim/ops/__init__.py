@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from .. import registry
-from . import cast, compare, composite, elementwise, reduce
+from . import cast, compare, composite, create, elementwise, index, matmul, move, reduce
 from ._checks import check_available
 from .operators import attach
 
-_MODULES = (elementwise, compare, reduce, cast, composite)
+_MODULES = (elementwise, compare, reduce, cast, composite, move, index, create, matmul)
 
 registry.before_call = check_available
 attach(registry.REGISTRY)

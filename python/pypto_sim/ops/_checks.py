@@ -11,8 +11,8 @@ import numpy as np
 
 from ..capacity import prepare
 from ..dtypes import DataType, Element, short_list, wrap_int
-from ..registry import VERSIONS, OpSpec, Supported
-from ..trace.scalar import SymbolicScalar
+from ..registry import VERSIONS, Cost, OpSpec, Supported
+from ..trace.scalar import SymbolicScalar, known, value_of
 from ..trace.session import Out, Session, current
 from ..trace.tensor import Tensor, static_shape
 
@@ -41,7 +41,7 @@ def valid_of(t: Tensor) -> Valid:
 
 def plain(value: Any) -> Any:
     """An int for a scalar that is known, else the scalar."""
-    return value.concrete() if isinstance(value, SymbolicScalar) and value.is_concrete() else value
+    return value_of(value) if known(value) else value
 
 
 def is_full(valid: Sequence[Any], shape: Sequence[int]) -> bool:
@@ -66,13 +66,16 @@ class Check:
         """`value` as a tensor operand: type, element type, rank, size, format."""
         if not isinstance(value, Tensor):
             self.rule("arg.type", f"`{arg}` must be a Tensor, got {type(value).__name__}")
+        if value.pending is not None:
+            value.pending()                     # the rule that forbids any use of it
         if value.home is None:
             self.rule("handle.escaped", f"`{arg}` is a Tensor made outside the kernel; pass it as an argument")
         self.dtype(arg, value.dtype, dtypes or self.spec.dtypes)
         shape = static_shape(value)
         self.rank(arg, shape)
         self.size(arg, shape)
-        if self.session.config.profile != "lenient" and not all(isinstance(n, int) for n in value.shape):
+        static = all(isinstance(n, int) for n in value.shape)
+        if not static and self.session.config.profile != "lenient" and self.spec.cost is not Cost.VIEW:
             self.rule("shape.dynamic", f"`{arg}` has a dynamic axis: `has invalid shape value: -1`. "
                                        "Loop over that axis and view blocks of a fixed size")
         if not nz and value.format is not None and getattr(value.format, "name", "") == "TILEOP_NZ":

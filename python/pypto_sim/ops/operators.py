@@ -35,6 +35,11 @@ def _matmul(self: Tensor, other: Any) -> Tensor:
     return REGISTRY["matmul"].function(self, other, dtype)
 
 
+def _assemble(self: Tensor, input: Tensor, offsets: Any) -> None:
+    """Write `input` into this tensor at `offsets`: pypto.assemble(input, offsets, self)."""
+    REGISTRY["assemble"].function(input, offsets, self)
+
+
 def _comparison(function: Any) -> Any:
     def compare(self: Tensor, other: Any) -> Any:
         return NotImplemented if other is None or isinstance(other, str) else function(self, other)
@@ -60,5 +65,6 @@ def attach(specs: dict[str, OpSpec]) -> None:
     Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
     Tensor.__rsub__, Tensor.__rtruediv__ = _rsub, _rtruediv  # type: ignore[attr-defined]
     Tensor.__floordiv__, Tensor.__matmul__ = _floordiv, _matmul  # type: ignore[attr-defined]
+    Tensor.assemble = _assemble  # type: ignore[attr-defined]
     Tensor.where = _broken("where", "pypto.where(condition, x, y)")  # type: ignore[attr-defined]
     Tensor.lrelu = _broken("lrelu", "pypto.lrelu(x, negative_slope)")  # type: ignore[attr-defined]

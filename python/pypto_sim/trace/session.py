@@ -182,14 +182,20 @@ class Session:
             raise InternalError("arguments are written by assemble")
         self._set(dst, src)
 
-    def assemble(self, dst: Tensor, src: Tensor, offsets: Sequence[int | SymbolicScalar]) -> None:
-        """Write the valid box of `src` into `dst` at `offsets`."""
+    def assemble(self, dst: Tensor, src: Tensor, offsets: Sequence[int | SymbolicScalar], *,
+                 in_place: bool = False) -> None:
+        """Write the valid box of `src` into `dst` at `offsets`.
+
+        in_place: a documented in-place operation, for which reading and writing one argument is no violation.
+        """
         self.use(src)
         self.use(dst, reads=False)
         self.check_scalars(offsets)
         keys = tuple(map(key, offsets))
         self._check_overlap(dst, src, keys)
-        if dst.is_arg:
+        if dst.is_arg and in_place:
+            self.written.add(dst.arg)
+        elif dst.is_arg:
             self._wrote(dst)
         self._assemble(dst, src, keys)
 
@@ -210,6 +216,8 @@ class Session:
     # --- checks shared by both modes
     def use(self, t: Tensor, reads: bool = True) -> None:
         """Check that `t` belongs to this launch and note that it is read."""
+        if isinstance(t, Tensor) and t.pending is not None:
+            t.pending()
         if not isinstance(t, Tensor) or t.home is None:
             raise self.error(HandleError, f"expected a tensor of this kernel, got {type(t).__name__}: {t!r:.80}")
         self.check_home(t)

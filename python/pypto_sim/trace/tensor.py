@@ -33,6 +33,8 @@ class Tensor:
     key: Any = None                # name in the trace, or tensor id of the core while stepping
     arg: int = -1                  # number among the tensor arguments
     axes: tuple[Any, ...] | None = None   # for an argument with dynamic axes: ints and SymbolicScalars
+    look_up: Any = None            # for a gather that may stand for an embedding look-up: (table, index)
+    pending: Any = None            # for a result without elements: reports the rule that forbids using it
     data: Any = None               # for from_torch outside a kernel: the caller's array
 
     def __init__(self, shape: Any = None, dtype: DataType | None = None, name: str = "",
@@ -149,8 +151,10 @@ class Tensor:
                                     "run-time value; use pypto.view with valid_shape")
             sizes.append(value_of(extent))
         part = REGISTRY["view"].function(self, sizes, offsets)
+        if dropped:
+            from ..ops.move import drop_axis
         for axis in reversed(dropped):
-            part = REGISTRY["squeeze"].function(part, axis)
+            part = drop_axis(part, axis)
         return part
 
     def __setitem__(self, index: Any, value: Any) -> None:

@@ -1,0 +1,223 @@
+"""Reading and writing by index: element gather, row look-up, scatter, paged updates."""
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from ..capacity import Call, chosen_tile, clamp, overflow, sizes, stages_of
+from ..dtypes import Element
+from ..enums import ScatterMode
+from ..registry import Cost, op, supported
+from ..trace.tensor import Tensor
+from ._checks import MAX_RANK, Check
+from ._shapes import or_full, shape_of, valid_list
+
+GATHERED = supported("fp32 fp16 bf16 int16 int32 uint16 uint32")
+SELECTED = supported("int8 int16 int32 uint8 uint16 uint32 fp16 fp32 bf16", only_950="bool")
+SCATTERED = supported("fp32 fp16 bf16 int8 uint8 int16 int32")
+PAGED = supported("fp32 fp16 bf16 int32 int16")
+INDEX = supported("int32 int64")
+PAGED_INDEX = supported("int64 int32 int16")
+REDUCE = {None: ScatterMode.NONE, "add": ScatterMode.ADD, "multiply": ScatterMode.MULTIPLY}
+_serial = itertools.count()
+
+
+def _look_up(check: Check, input: Tensor, axis: int, index: Tensor) -> Tensor:
+    """Rows of `input` along `axis`: shape input[:axis] + index + input[axis + 1:]."""
+    source, rows = shape_of(input), shape_of(index)
+    shape = source[:axis] + rows + source[axis + 1:]
+    valid = valid_list(input)
+    valid = valid[:axis] + valid_list(index) + valid[axis + 1:]
+    if len(shape) > MAX_RANK:
+        check.rule("shape.rank", f"the result {shape} has rank {len(shape)}; allowed: at most {MAX_RANK}")
+    check.size("result", shape)
+    return check.emit(shape, input.dtype, or_full(valid, shape), [input, index], ints=(axis,),
+                      spec=index_select.spec)
+
+
+@op(kernel="index_select", cost=Cost.INDEX, instr="vgather", dtypes=SELECTED, methods=("index_select",),
+    source="operation table: index_select; semantics: Gather")
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Rows of a table: the embedding look-up.
+
+    Parameters: input [.., V, ..] of rank 1 to 4; dim: axis of V; index: INT32 or INT64, rank 1 or 2, values in [0, V).
+    Returns: input.shape[:dim] + index.shape + input.shape[dim + 1:].
+    Raises: RuntimeError for a wrong rank or dtype; IndexError at run time for an index outside the axis.
+    """
+    check = Check(index_select.spec)
+    input = check.tensor("input", input)
+    axis = check.dim("dim", dim, len(shape_of(input)))
+    index = check.tensor("index", index, INDEX)
+    rank = len(shape_of(index))
+    if rank > 2:
+        check.rule("shape.rank", f"`index` has rank {rank} (shape {shape_of(index)}); allowed: 1 or 2. Reshape it")
+    return _look_up(check, input, axis, index)
+
+
+@op(kernel="gather", cost=Cost.INDEX, instr="vgather", dtypes=GATHERED, ranks=(1, 5), methods=("gather",),
+    source="operation table: gather; semantics: GatherElement")
+def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Single elements along an axis: result[i, j] = input[index[i, j], j] for dim 0.
+
+    Parameters: input: rank r; dim: axis; index: INT32 or INT64 of rank r, no longer than input in the other axes.
+    Returns: tensor of index's shape.
+    Notes: not an embedding look-up; that is index_select. Rule gather.embedding: an index of another rank is looked up
+    in lenient and guide; a result of gather(table [V, D], 0, ids [B, S]) that is written into a destination [.., ..,
+    D] of one rank more counts as look-up there. 0.2 and master refuse both.
+    Raises: RuntimeError for shapes that do not fit; IndexError at run time for an index outside the axis.
+    """
+    check = Check(gather.spec)
+    input = check.tensor("input", input)
+    source = shape_of(input)
+    axis = check.dim("dim", dim, len(source))
+    index = check.tensor("index", index, INDEX)
+    shape = shape_of(index)
+    if len(shape) != len(source):
+        check.rule("gather.embedding", f"`index` has rank {len(shape)} (shape {shape}), `input` has rank {len(source)} "
+                                       f"(shape {source}): gather picks single elements and needs equal ranks. The "
+                                       "look-up of rows is pypto.index_select(input, dim, index)")
+        return _look_up(check, input, axis, index)
+    marked = len(source) == 2 and axis == 0 and check.session.config.profile in ("lenient", "guide")
+    too_long = next((i for i, (a, b) in enumerate(zip(shape, source, strict=True)) if i != axis and a > b), None)
+    if too_long is not None:
+        text = (f"`index` has shape {shape}, `input` has {source}: on axis {too_long} the index must not be longer. "
+                "For the look-up of rows use pypto.index_select(input, dim, index)")
+        if marked:
+            return _unevaluated(check, "shape.mismatch", text, input, index)
+        check.rule("shape.mismatch", text)
+    if marked and not _fits(check, input, index):
+        return _unevaluated(check, "shape.mismatch", f"axis 0 of `input` {source} must be in UB as a whole and does "
+                                                     "not fit. For the look-up of rows use pypto.index_select(input, "
+                                                     "dim, index)", input, index)
+    result = check.emit(shape, input.dtype, or_full(valid_list(index), shape), [input, index], ints=(axis,))
+    if marked:
+        result.look_up = (input, index)
+    return result
+
+
+def _fits(check: Check, input: Tensor, index: Tensor) -> bool:
+    """True when the element form fits UB: the whole of axis 0 has to be there."""
+    limit = int(check.session.device["capacity.ub"])
+    call = Call(gather.spec, [index], [input, index], (0,), check.session.config.numerics)
+    tile = check.session.vec_tile or chosen_tile(call, limit)
+    return len(tile) < 2 or overflow(stages_of(call, clamp(tile, sizes(index))), limit) is None
+
+
+def _unevaluated(check: Check, rule: str, text: str, input: Tensor, index: Tensor) -> Tensor:
+    """A marked result without elements: it may only be written into a destination of one rank more."""
+    t = Tensor.__new__(Tensor)
+    t.static_shape = t.declared = tuple(shape_of(index))
+    t.valid = t.static_shape
+    t.dtype, t.name, t.format, t.id = input.dtype, f"gather {next(_serial)}", input.format, -1
+    t.look_up = (input, index)
+    t.pending = lambda: check.rule(rule, text)
+    return t
+
+
+def looked_up(t: Tensor, out: Tensor) -> Tensor:
+    """What to write into `out` for `t`: a marked gather is looked up when `out` is [.., .., D]."""
+    if t.look_up is None:
+        return t
+    input, index = t.look_up
+    room, width = shape_of(out), shape_of(input)[-1]
+    if len(room) != len(shape_of(t)) + 1 or room[-1] != width:
+        return t
+    check = Check(gather.spec)
+    check.rule("gather.embedding", f"the result of gather(input {shape_of(input)}, 0, index {shape_of(index)}) is "
+                                   f"written into {room}: PyPTO's gather gives single elements of shape {shape_of(t)} "
+                                   "and refuses this. The rows are looked up; write pypto.index_select(input, 0, "
+                                   "index)")
+    return _look_up(check, input, 0, index)
+
+
+def _scattered(check: Check, input: Any, dim: Any, index: Any, src: Any, reduce: Any) -> tuple[Tensor, Tensor]:
+    input = check.tensor("input", input)
+    source = shape_of(input)
+    axis = check.dim("dim", dim, len(source))
+    index = check.tensor("index", index, INDEX)
+    shape = shape_of(index)
+    if reduce not in REDUCE:
+        check.rule("arg.value", f"`reduce` is {reduce!r}; allowed: None, 'add', 'multiply'")
+    if len(shape) != len(source):
+        check.rule("shape.mismatch", f"`index` has rank {len(shape)} (shape {shape}), `input` has rank {len(source)} "
+                                     f"(shape {source}); they must be equal")
+    if any(a > b for i, (a, b) in enumerate(zip(shape, source, strict=True)) if i != axis):
+        check.rule("shape.mismatch", f"`index` {shape} must not be longer than `input` {source} except along axis "
+                                     f"{axis}")
+    ins, ints, floats = [input, index], [axis, REDUCE[reduce].value, 1, 0], (0.0,)
+    if isinstance(src, Tensor):
+        src = check.tensor("src", src)
+        check.same_dtype(input=input, src=src)
+        if len(shape_of(src)) != len(shape) or any(a > b for a, b in zip(shape, shape_of(src), strict=True)):
+            check.rule("shape.mismatch", f"`index` {shape} must not be longer than `src` {shape_of(src)} in any axis")
+        ins.append(src)
+        ints[2] = 0
+    else:
+        value = check.scalar("src", src, input.dtype, symbolic=False)
+        ints[3], floats = value.ints[0], value.floats
+    result = check.emit(source, input.dtype, or_full(valid_list(input), source), ins, ints=ints, floats=floats,
+                        spec=scatter.spec)
+    return input, result
+
+
+@op(kernel="scatter", cost=Cost.INDEX, instr="vscatter", dtypes=SCATTERED, methods=("scatter",),
+    source="operation table: scatter; semantics: Scatter, ScatterTensor")
+def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Element | float, *,
+            reduce: str | None = None) -> Tensor:
+    """Copy of `input` with elements replaced, added to or multiplied at `index` along an axis.
+
+    Parameters: input: rank r; dim: axis; index: INT32 or INT64 of rank r; src: tensor of input's dtype and at least
+    index's size, or a scalar; reduce: None, "add" or "multiply".
+    Returns: tensor of input's shape. Two stores to one place without `reduce`: the later index wins.
+    Raises: ValueError for another `reduce`, RuntimeError for shapes that do not fit.
+    """
+    return _scattered(Check(scatter.spec), input, dim, index, src, reduce)[1]
+
+
+@op(cost=Cost.COMPOSITE, dtypes=SCATTERED, methods=("scatter_",), source="operation table: scatter_")
+def scatter_(input: Tensor, dim: int, index: Tensor, src: Tensor | Element | float, *,
+             reduce: str | None = None) -> Tensor:
+    """`scatter` written back into `input`.
+
+    Parameters as of scatter. Returns: `input`.
+    """
+    check = Check(scatter_.spec)
+    target, result = _scattered(check, input, dim, index, src, reduce)
+    _write_back(check, target, result)
+    return target
+
+
+def _write_back(check: Check, target: Tensor, result: Tensor) -> None:
+    if target.is_arg:
+        check.session.assemble(target, result, [0] * len(shape_of(target)), in_place=True)
+    else:
+        check.session.set(target, result)
+
+
+@op(kernel="scatter_update", cost=Cost.INDEX, instr="copy_ubuf_to_gm", dtypes=PAGED, ranks=(2, 4),
+    methods=("scatter_update",), source="operation table: scatter_update; semantics: ScatterUpdate")
+def scatter_update(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """Rows of a paged cache replaced in place.
+
+    Parameters: input [blocks * size, d] or [blocks, size, 1, d]; dim: -2; index: INT16, INT32 or INT64 [b, s], the row
+    numbers (block * size + slot); src [b * s, d] or [b, s, 1, d] of input's dtype and rank.
+    Returns: `input`, updated. The update stops at the first index outside the cache; a negative one is such.
+    Raises: ValueError for another dim or rank, RuntimeError for shapes that do not fit.
+    """
+    check = Check(scatter_update.spec)
+    input = check.tensor("input", input)
+    index = check.tensor("index", index, PAGED_INDEX)
+    src = check.tensor("src", src)
+    check.same_dtype(input=input, src=src)
+    cache, rows, new = shape_of(input), shape_of(index), shape_of(src)
+    rank = len(cache)
+    if rank not in (2, 4) or dim not in (-2, rank - 2) or isinstance(dim, bool):
+        check.rule("arg.value", f"`dim` is {dim!r} and `input` has rank {rank}; allowed: dim -2, rank 2 or 4")
+    if len(rows) != 2:
+        check.rule("shape.mismatch", f"`index` {rows} must have rank 2: [batch, tokens]")
+    want = [rows[0] * rows[1], cache[1]] if rank == 2 else [*rows, 1, cache[3]]
+    if new != want or (rank == 4 and cache[2] != 1):
+        check.rule("shape.mismatch", f"`src` has shape {new}, `input` {cache}, `index` {rows}; `src` must be {want}")
+    result = check.emit(cache, input.dtype, or_full(valid_list(input), cache), [input, index, src], ints=(rank - 2,))
+    _write_back(check, input, result)
+    return input
