@@ -179,6 +179,11 @@ def push_rows() -> None:
     _core.set_op_rows(core_rows())
 
 
+def _signature(function: Callable[..., Any]) -> str:
+    """Signature text; annotations are strings in the source and lose their quotes."""
+    return str(inspect.signature(function)).replace("'", "")
+
+
 def describe(name: str) -> dict[str, Any]:
     """Everything a reference page needs about one operation.
 
@@ -193,7 +198,7 @@ def describe(name: str) -> dict[str, Any]:
         raise PyptoKeyError(f"no operation {name!r}; nearest: {', '.join(near) or 'none'}")
     return {
         "name": name, "summary": spec.summary, "doc": inspect.getdoc(spec.function) or "",
-        "signature": f"{name}{inspect.signature(spec.function)}" if spec.function else name,
+        "signature": name + _signature(spec.function) if spec.function else name,
         "methods": list(spec.methods), "versions": list(spec.versions), "chips": list(spec.socs),
         "dtypes": {chip: {v: [d.name for d in sorted(spec.dtypes.for_version(chip, v), key=lambda d: d.value)]
                           for v in spec.versions} for chip in spec.socs} if spec.dtypes else {},
@@ -202,3 +207,9 @@ def describe(name: str) -> dict[str, Any]:
         "fp16_arithmetic": spec.fp16_arith, "constraints": list(spec.constraints), "numerics": spec.numerics,
         "torch": spec.torch, "source": spec.source,
     }
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """One short row per operation, by name: name, summary, element types, versions, chips, cost class."""
+    return [{"name": s.name, "summary": s.summary, "dtypes": str(s.dtypes or ""), "versions": ", ".join(s.versions),
+             "chips": ", ".join(s.socs), "cost": str(s.cost)} for _, s in sorted(REGISTRY.items())]
