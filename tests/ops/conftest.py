@@ -10,6 +10,7 @@ from pypto_sim import ops  # noqa: F401 - fills the registry
 from pypto_sim.config import Config
 from pypto_sim.dtypes import DataType
 from pypto_sim.registry import REGISTRY
+from pypto_sim.trace.scalar import SymbolicScalar
 from pypto_sim.trace.session import Running, Session
 from pypto_sim.trace.tensor import Tensor
 from pypto_sim.trace.tiles import Scope
@@ -41,6 +42,12 @@ class DrySession(Session):
                valid: tuple[Any, ...] | None = None) -> Tensor:
         """An operand."""
         return Tensor.handle(tuple(shape), dtype, valid, self, 0)
+
+    def dynamic(self) -> Tensor:
+        """An operand of 8 rows whose first axis may differ from call to call."""
+        t = self.tensor()
+        t.axes = (SymbolicScalar("B", 8), 64)
+        return t
 
     def check_home(self, t: Tensor) -> None:
         assert t.home is self

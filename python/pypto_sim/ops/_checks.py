@@ -20,6 +20,7 @@ INT32_MAX = 2**31 - 1
 MAX_RANK = 6
 BLOCK_BYTES = 32            # alignment unit of the vector memory
 MAX_REDUCE_TILE_BYTES = 65536
+REDUCING_COMPOSITES = frozenset({"softmax", "rms_norm"})
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 Valid = tuple[Any, ...] | None    # per axis an int or a SymbolicScalar; None = the full shape
@@ -74,13 +75,21 @@ class Check:
         shape = static_shape(value)
         self.rank(arg, shape)
         self.size(arg, shape)
-        static = all(isinstance(n, int) for n in value.shape)
-        if not static and self.session.config.profile != "lenient" and self.spec.cost is not Cost.VIEW:
-            self.rule("shape.dynamic", f"`{arg}` has a dynamic axis: `has invalid shape value: -1`. "
-                                       "Loop over that axis and view blocks of a fixed size")
+        self.static(arg, value)
         if not nz and value.format is not None and getattr(value.format, "name", "") == "TILEOP_NZ":
             self.rule("format.nz", f"`{arg}` has format NZ, which vector operations do not take; pass it as ND")
         return value
+
+    def static(self, arg: str, value: Tensor) -> None:
+        """Static sizes where the profile asks for them: 0.2 lets sum pass, the guide elementwise operations."""
+        profile, cost = self.session.config.profile, self.spec.cost
+        if profile == "lenient" or cost is Cost.VIEW or all(isinstance(n, int) for n in value.shape):
+            return
+        reduces = cost in (Cost.VEC_REDUCE, Cost.VEC_SORT, Cost.CUBE) or self.spec.name in REDUCING_COMPOSITES
+        if (profile == "guide" and not reduces) or (profile == "0.2" and self.spec.name == "sum"):
+            return
+        self.rule("shape.dynamic", f"`{arg}` has a dynamic axis: `has invalid shape value: -1`. "
+                                   "Loop over that axis and view blocks of a fixed size")
 
     def rank(self, arg: str, shape: Sequence[int]) -> None:
         """Rank within the operation's range."""
