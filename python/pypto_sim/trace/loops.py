@@ -1,0 +1,40 @@
+"""What both modes share about loops: their description, and running one with concrete indices."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .scalar import SymbolicScalar, constant, value_of
+from .source import Site
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+class Loop(NamedTuple):
+    """A loop that is being run. start, stop, step: int or SymbolicScalar."""
+
+    site: Site
+    start: Any
+    stop: Any
+    step: Any
+    name: str = ""
+    line: str = ""
+    parallel: bool = False
+
+
+def concrete(session: Session, loop: Loop) -> Iterator[SymbolicScalar]:
+    """Run the loop with known indices, a block per iteration."""
+    for v in range(value_of(loop.start), value_of(loop.stop), value_of(loop.step)):
+        index = constant(v)
+        index.loop = loop
+        saved = session.scope
+        session.block()
+        session.loops.append(loop)
+        session.count_run(loop)
+        try:
+            yield index
+        finally:
+            session.loops.pop()
+            session.scope = saved
+    session.block()

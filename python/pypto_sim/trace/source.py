@@ -1,0 +1,158 @@
+"""What a loop looks like in the source text: is it a plain `for`, and which names does its body carry?"""
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import types
+from collections.abc import Iterable
+from typing import Any
+
+Site = tuple[Any, ...]        # (file, first line, last line, first column, last column) of the loop call
+SURE_CONTEXTS = ("options", "function", "label", "config")     # `with` of these never swallows an exception
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp,
+          ast.GeneratorExp)
+
+
+def find_for(frame: types.FrameType) -> tuple[Site, ast.For | None]:
+    """Site of the call that `frame` is making, and the `for` statement that iterates over just this call.
+
+    None: not a plain `for x in loop(...)`, or no source text.
+    """
+    code = frame.f_code
+    position = _position(code, frame.f_lasti)
+    if None in position:
+        return (code.co_filename, frame.f_lineno, frame.f_lasti), None
+    return (code.co_filename, *position), _for_statements(code.co_filename).get(position)
+
+
+@functools.lru_cache(maxsize=4096)
+def _position(code: types.CodeType, offset: int) -> tuple[int | None, ...]:
+    return list(code.co_positions())[offset // 2]
+
+
+@functools.lru_cache(maxsize=256)
+def _for_statements(file: str) -> dict[tuple[int | None, ...], ast.For]:
+    text = "".join(linecache.getlines(file))
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return {}
+    return {(n.iter.lineno, n.iter.end_lineno, n.iter.col_offset, n.iter.end_col_offset): n
+            for n in ast.walk(tree) if isinstance(n, ast.For)}
+
+
+@functools.lru_cache(maxsize=1024)
+def leaves_early(node: ast.For) -> bool:
+    """True when the body has a break, return or yield at its own level."""
+    return _leaves(node.body)
+
+
+def _leaves(stmts: Iterable[ast.AST], inner_loop: bool = False) -> bool:
+    for s in stmts:
+        if isinstance(s, (ast.Return, ast.Yield, ast.YieldFrom)) or (isinstance(s, ast.Break) and not inner_loop):
+            return True
+        if isinstance(s, SCOPES):
+            continue
+        if isinstance(s, (ast.For, ast.While, ast.AsyncFor)):      # a break in there belongs to that loop
+            if _leaves(s.body, True) or _leaves(s.orelse, inner_loop):
+                return True
+        elif _leaves(ast.iter_child_nodes(s), inner_loop):
+            return True
+    return False
+
+
+@functools.lru_cache(maxsize=1024)
+def carried_names(node: ast.For) -> frozenset[str]:
+    """Names (and "base.attribute" pairs) that the body reads before it has surely assigned them."""
+    out: set[str] = set()
+    _exposed(node.body, {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}, out)
+    return frozenset(out)
+
+
+@functools.lru_cache(maxsize=1024)
+def rebound_names(node: ast.For) -> frozenset[str]:
+    """Names the body both stores and reads before it has surely assigned them: state that crosses iterations."""
+    stored = {n for s in node.body for n in _stores(s)}
+    return frozenset(stored & carried_names(node))
+
+
+def parameter_rebinds(tree: ast.AST, names: Iterable[str]) -> dict[str, tuple[int, bool]]:
+    """Of a function's body: name -> (line, augmented) for parameters that are assigned to."""
+    found: dict[str, tuple[int, bool]] = {}
+    wanted = set(names)
+    for n in ast.walk(tree):
+        if isinstance(n, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            targets = n.targets if isinstance(n, ast.Assign) else [n.target]
+            for t in (x for target in targets for x in ast.walk(target)):
+                if isinstance(t, ast.Name) and isinstance(t.ctx, ast.Store) and t.id in wanted:
+                    found.setdefault(t.id, (n.lineno, isinstance(n, ast.AugAssign)))
+    return found
+
+
+def _exposed(stmts: list[ast.stmt], assigned: set[str], out: set[str]) -> set[str]:
+    """Add exposed reads to `out`; returns the names that are surely assigned afterwards."""
+    done = set(assigned)
+    for s in stmts:
+        if isinstance(s, ast.If):
+            _reads(s.test, done, out)
+            done |= _exposed(s.body, done, out) & _exposed(s.orelse, done, out)
+        elif isinstance(s, (ast.For, ast.While)):
+            _reads(s.iter if isinstance(s, ast.For) else s.test, done, out)
+            inner = done | (set(_stores(s.target)) if isinstance(s, ast.For) else set())
+            _exposed(s.body, inner, out)
+            _exposed(s.orelse, done, out)
+        elif isinstance(s, ast.Try):
+            after = _exposed(s.orelse, _exposed(s.body, done, out), out)
+            for h in s.handlers:
+                if h.type:
+                    _reads(h.type, done, out)
+                after &= _exposed(h.body, done, out)
+            done = after | _exposed(s.finalbody, done, out)
+        elif isinstance(s, ast.With):
+            for item in s.items:
+                _reads(item, done, out)
+            inside = done | {n for item in s.items if item.optional_vars for n in _stores(item.optional_vars)}
+            after = _exposed(s.body, inside, out)
+            if all(_is_sure(item.context_expr) for item in s.items):
+                done = after
+        elif isinstance(s, ast.Match):
+            _reads(s.subject, done, out)
+            for case in s.cases:
+                bound = {n.name for n in ast.walk(case.pattern)
+                         if isinstance(n, (ast.MatchAs, ast.MatchStar)) and n.name}
+                if case.guard:
+                    _reads(case.guard, done | bound, out)
+                _exposed(case.body, done | bound, out)
+        else:
+            _reads(s, done, out)
+            if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name) and s.target.id not in done:
+                out.add(s.target.id)
+            done |= set(_stores(s))
+    return done
+
+
+def _is_sure(expr: ast.AST) -> bool:
+    if not isinstance(expr, ast.Call):
+        return False
+    f = expr.func
+    return (f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "")) in SURE_CONTEXTS
+
+
+def _stores(node: ast.AST) -> list[str]:
+    """Names that a simple statement surely binds in its own scope."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, (*SCOPES, ast.NamedExpr)):
+        return []
+    if isinstance(node, ast.Name):
+        return [node.id] if isinstance(node.ctx, ast.Store) else []
+    return [n for child in ast.iter_child_nodes(node) for n in _stores(child)]
+
+
+def _reads(node: ast.AST, done: set[str], out: set[str]) -> None:
+    for n in ast.walk(node):
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id not in done:
+            out.add(n.id)
+        elif isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id not in done:
+            out.add(f"{n.value.id}.{n.attr}")

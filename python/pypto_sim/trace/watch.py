@@ -1,0 +1,185 @@
+"""Digests of Python state: what a loop body or a kernel function can read besides its arguments.
+
+A digest is a hashable value; equal digests mean equal state as far as it can be seen. Not seen: state behind C objects,
+more than `DEPTH` levels of containers, attributes or helper functions, and large arrays changed in place.
+"""
+from __future__ import annotations
+
+import ast
+import collections
+import enum
+import functools
+import types
+from collections.abc import Container, Hashable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .scalar import SymbolicScalar, known, value_of
+from .session import inside_package
+from .source import carried_names
+from .tensor import Tensor
+
+DEPTH = 3
+MAX_ITEMS = 4096              # larger containers count by identity and length
+MAX_ARRAY_BYTES = 4096        # larger arrays count by identity
+UNBOUND = "<unbound>"
+NOTHING = (("str", UNBOUND), ("NoneType", None))
+OPAQUE_MODULES = ("builtins", "numpy", "ml_dtypes", "torch", "typing", "enum", "pypto_sim")
+
+
+class Same:
+    """Equal for the same object only; keeps it alive."""
+
+    __slots__ = ("obj",)
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.obj is other.obj
+
+    def __hash__(self) -> int:
+        return id(self.obj)
+
+    def __repr__(self) -> str:
+        return f"Same({type(self.obj).__name__})"
+
+
+class Changing:
+    """Never equal: an iterator whose position cannot be seen."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+
+def digest(v: Any, depth: int = DEPTH) -> Hashable:
+    """Digest of a value."""
+    if v is None or isinstance(v, (bool, int, str, bytes)) and type(v).__module__ == "builtins":
+        return (type(v).__name__, v)
+    if isinstance(v, float):
+        return ("float", v.hex())
+    if isinstance(v, (np.generic, np.dtype)):
+        return (type(v).__name__, v.tobytes() if isinstance(v, np.generic) else v)
+    if isinstance(v, SymbolicScalar) and known(v):
+        return ("scalar", value_of(v))
+    if isinstance(v, (Tensor, SymbolicScalar, types.ModuleType, enum.Enum)):
+        return Same(v)
+    if isinstance(v, np.ndarray):
+        return (Same(v), v.tobytes() if v.nbytes <= MAX_ARRAY_BYTES else None)
+    if depth == 0:
+        return Same(v)
+    if hasattr(v, "__next__"):
+        return Changing()
+    if isinstance(v, (list, tuple, set, frozenset, dict, collections.deque)) and len(v) > MAX_ITEMS:
+        return (Same(v), len(v))
+    if isinstance(v, (list, tuple, collections.deque)):
+        return (type(v).__name__, tuple(digest(x, depth - 1) for x in v))
+    if isinstance(v, dict):
+        return ("dict", tuple((digest(k, 1), digest(x, depth - 1)) for k, x in v.items()))
+    if isinstance(v, (set, frozenset)):
+        return ("set", frozenset(digest(x, depth - 1) for x in v))
+    if isinstance(v, types.FunctionType):
+        return _function_digest(v, depth)
+    if isinstance(v, types.MethodType):
+        return ("method", Same(v.__func__), digest(v.__func__, depth - 1), digest(v.__self__, depth))
+    if isinstance(v, functools.partial):
+        return ("partial", digest(v.func, depth), digest(v.args, depth - 1), digest(v.keywords, depth - 1))
+    if hasattr(v, "traced_state"):                    # a jit kernel: what it reads, not its caches
+        return digest(v.traced_state(), depth)
+    if hasattr(v, "getstate"):                        # random.Random
+        return digest(v.getstate(), 2)
+    if isinstance(v, type):
+        return _class_digest(v, depth)
+    if isinstance(v, types.BuiltinFunctionType):
+        return Same(v)
+    return (Same(v), _attributes(v, depth))
+
+
+def _attributes(v: Any, depth: int) -> Hashable:
+    names = [n for c in type(v).__mro__ for n in getattr(c, "__slots__", ()) if isinstance(n, str) and hasattr(v, n)]
+    held = {n: getattr(v, n) for n in names} | dict(getattr(v, "__dict__", {}))
+    return digest(held, depth - 1) if held else None
+
+
+def _class_digest(v: type, depth: int) -> Hashable:
+    if v.__module__.partition(".")[0] in OPAQUE_MODULES:
+        return Same(v)
+    own = {n: x for n, x in vars(v).items() if not n.startswith("__") and not callable(x)
+           and not isinstance(x, (property, staticmethod, classmethod, types.MemberDescriptorType))}
+    return (Same(v), digest(own, depth - 1))
+
+
+def _function_digest(v: types.FunctionType, depth: int) -> Hashable:
+    if inside_package(v.__code__):
+        return Same(v)
+    held: list[Any] = [v.__defaults__, v.__kwdefaults__]
+    for cell in v.__closure__ or ():
+        try:
+            held.append(cell.cell_contents)
+        except ValueError:
+            held.append(UNBOUND)
+    names = code_names(v.__code__)
+    found = [v.__globals__.get(n, UNBOUND) for n in names]
+    modules = [m for m in found if isinstance(m, types.ModuleType) and m.__name__.partition(".")[0] != "pypto_sim"]
+    found += [getattr(m, n) for m in modules for n in names if hasattr(m, n)]
+    return (Same(v.__code__), tuple(digest(x, depth - 1) for x in held + found))
+
+
+@functools.lru_cache(maxsize=1024)
+def code_names(code: types.CodeType) -> tuple[str, ...]:
+    """Global and attribute names that a code object and those nested in it refer to."""
+    names = dict.fromkeys(code.co_names)
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            names |= dict.fromkeys(code_names(inner))
+    return tuple(names)
+
+
+def reachable_codes(fn: types.FunctionType, depth: int = DEPTH) -> Iterator[types.CodeType]:
+    """Code of `fn` and of the user functions it can call, `depth` levels down."""
+    if inside_package(fn.__code__):
+        return
+    yield fn.__code__
+    if depth:
+        for n in code_names(fn.__code__):
+            inner = fn.__globals__.get(n)
+            if isinstance(inner, types.FunctionType):
+                yield from reachable_codes(inner, depth - 1)
+
+
+def handle_like(d: Hashable) -> bool:
+    """True for the digest of an unbound name, None, a handle or a symbol."""
+    return d in NOTHING or (isinstance(d, Same) and isinstance(d.obj, (Tensor, SymbolicScalar)))
+
+
+def gone(d: Hashable, alive: Container[Any]) -> bool:
+    """True for the digest of an unbound name, None, or a handle or symbol of a body that is not `alive`: using it is
+    noticed, so it may be left behind by a traced body."""
+    if not isinstance(d, Same):
+        return d in NOTHING
+    if isinstance(d.obj, Tensor):
+        return d.obj.home not in alive
+    return isinstance(d.obj, SymbolicScalar) and any(b not in alive for b in d.obj.deps)
+
+
+class Watch:
+    """The names that a loop body reads before surely assigning them, in the frame that runs it."""
+
+    def __init__(self, frame: types.FrameType, node: ast.For) -> None:
+        self.frame, self.names = frame, sorted(carried_names(node))
+
+    def state(self) -> dict[str, Hashable]:
+        """Digest of every watched name."""
+        local, glob = self.frame.f_locals, self.frame.f_globals
+        out = {}
+        for name in self.names:
+            base, _, attribute = name.partition(".")
+            v = local.get(base, glob.get(base, UNBOUND))
+            if attribute:
+                v = getattr(v, attribute, None) if isinstance(v, types.ModuleType) else None
+            out[name] = digest(v)
+        return out
