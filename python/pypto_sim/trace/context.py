@@ -1,10 +1,11 @@
-"""The running session of the current thread."""
+"""The running session of the current thread, and the tiles and options in force outside kernels."""
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import HandleError
+from .tiles import Scope
 
 if TYPE_CHECKING:
     from .session import Session
@@ -39,3 +40,20 @@ class Running:
 
     def __exit__(self, *exc: object) -> None:
         _local.session = self.before
+
+
+class Ambient:
+    """Tiles and options set outside kernels: kernels called by this thread start with them."""
+
+    def __init__(self) -> None:
+        self.scope = Scope()
+
+
+def holder() -> Any:
+    """What has the `scope` in force: the running session, or this thread's Ambient."""
+    session = running()
+    if session is not None:
+        return session
+    if not hasattr(_local, "ambient"):
+        _local.ambient = Ambient()
+    return _local.ambient

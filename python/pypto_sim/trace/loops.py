@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Loop(NamedTuple):
-    """A loop that is being run. start, stop, step: int or SymbolicScalar."""
+    """A loop that is being run. start, stop, step: int or SymbolicScalar; origin: those that is_loop_end refers to."""
 
     site: Site
     start: Any
@@ -21,6 +21,10 @@ class Loop(NamedTuple):
     name: str = ""
     line: str = ""
     parallel: bool = False
+    unroll: tuple[int, ...] = ()
+    submit_before: bool = False
+    origin: tuple[Any, Any, Any] = (0, 0, 1)
+    idx_name: str = ""
 
 
 def concrete(session: Session, loop: Loop) -> Iterator[SymbolicScalar]:

@@ -141,12 +141,13 @@ class Lowering:
         self.tensors, self.names = outer
         self.p.end_if()
 
-    def _loop(self, name, start, stop, step, parallel, tree, line) -> None:
+    def _loop(self, name, start, stop, step, flags, tree, line) -> None:
+        parallel, unroll, submit_before = flags
         bounds = self.b.exprs((start, stop, step), self.names)
         slot, index = self.p.scalar(INDEX)
         outer = self.tensors, self.names
         self.tensors, self.names = dict(outer[0]), {**outer[1], name + "!": index}
-        self.p.begin_loop(slot, *bounds, parallel, self.b.line(line))
+        self.p.begin_loop(slot, *bounds, parallel, self.b.line(line), unroll, submit_before)
         self.items(tree)
         self.p.end_loop()
         self.tensors, self.names = outer

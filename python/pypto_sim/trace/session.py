@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import types
@@ -94,7 +95,7 @@ class Session:
         self._new_block()
 
     # --- what operations ask
-    @property
+    @functools.cached_property
     def device(self) -> Device:
         """Device table of the configuration."""
         from ..device import Device

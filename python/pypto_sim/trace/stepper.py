@@ -116,6 +116,8 @@ class Stepper(Session):
         b = self.builder
         self.program.assemble(dst.key, src.key, b.exprs(offsets, NO_NAMES), b.line(self.line()))
         self._step()
+        if not dst.is_arg:
+            dst.valid = dst.static_shape
 
     def _load(self, t: Tensor, index) -> SymbolicScalar:
         slot, _ = self.program.scalar(LOAD)

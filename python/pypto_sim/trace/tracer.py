@@ -108,8 +108,8 @@ class Tracer(Session):
     Items: ("op", row, outs, ins, ints, floats, scalars, tile, options, label, line), outs being (name, shape, dtype)
     triples; ("decl", name, shape, dtype, line); ("set", dst, src, line, retyped or None); ("assemble", dst, src,
     offsets, line); ("load", name, tensor, index, line); ("store", tensor, value, index, line); ("block",); ("if",
-    condition, taken, line), in a tree ("if", condition, then, else, line); ("loop", name, start, stop, step, parallel,
-    tree, line); ("trap", class, arguments, line).
+    condition, taken, line), in a tree ("if", condition, then, else, line); ("loop", name, start, stop, step, (parallel,
+    unroll factors, submit before), tree, line); ("trap", class, arguments, line).
     """
 
     def __init__(self, shared: Shared, path: Sequence[bool], values: bool, *session: Any) -> None:
@@ -210,21 +210,26 @@ class Tracer(Session):
         else:
             dst.key, dst.static_shape, dst.dtype = here.fresh(), src.static_shape, src.dtype
             self.append("set", dst.key, src.key, self.line(), (dst.static_shape, dst.dtype.code))
-        if tuple(map(key, dst.valid)) == tuple(map(key, src.valid)):
+        self._new_extents(dst, src.valid)
+
+    def _new_extents(self, dst: Tensor, valid: tuple[Any, ...]) -> None:
+        if tuple(map(key, dst.valid)) == tuple(map(key, valid)):
             return
-        if dst.home is here:
-            dst.valid = src.valid
+        if dst.home is self.stack[-1]:
+            dst.valid = valid
             return
         # The extents of a later iteration are those of an earlier one: asking for them must give the loop up.
         at = self.stack.index(dst.home) + 1
         ghost = Body(self.stack[at].loop, "ghost", (), ())
         self.shared.bodies.add(ghost)
-        dst.valid = tuple(leaf("i", f"valid of {dst.name or dst.key}", ghost) for _ in src.valid)
+        dst.valid = tuple(leaf("i", f"valid of {dst.name or dst.key}", ghost) for _ in valid)
         for body in self.stack[at:]:
             body.retrace = True
 
     def _assemble(self, dst: Tensor, src: Tensor, offsets) -> None:
         self.append("assemble", dst.key, src.key, offsets, self.line())
+        if not dst.is_arg:
+            self._new_extents(dst, dst.static_shape)
 
     def _load(self, t: Tensor, index) -> SymbolicScalar:
         body = self.stack[-1]
@@ -363,7 +368,8 @@ class Tracer(Session):
             self.left = self.left or self.stack[-1]
             raise
         self._new_block()
-        parent.items.append(("loop", name, *map(key, loop[1:4]), loop.parallel, freeze(tree), loop.line))
+        flags = (loop.parallel, loop.unroll, loop.submit_before)
+        parent.items.append(("loop", name, *map(key, loop[1:4]), flags, freeze(tree), loop.line))
 
     def _merge(self, tree: list[Any], body: Body, loop: Loop) -> None:
         try:
