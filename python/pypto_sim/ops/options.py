@@ -45,13 +45,15 @@ OPTIONS: dict[str, dict[str, tuple[Check, str]]] = {
         "stitch_function_max_num": _between(1, 1024), "max_workspace_kb": _between(0, 2**31 - 1),
         "valid_shape_optimize": _between(0, 1), "ready_on_host_tensors": _LIST,
         "device_sched_parallelism": _between(1, 8), "launch_sched_aicpu_num": _between(1, 7),
-        "launch_early_mode": _between(0, 2), "stitch_function_inner_memory": _INT, "stitch_function_outcast_memory": _INT,
+        "launch_early_mode": _between(0, 2), "stitch_function_inner_memory": _INT,
+        "stitch_function_outcast_memory": _INT,
         "stitch_function_num_initial": _INT, "stitch_function_num_step": _INT, "stitch_cfgcache_size": _INT,
         "stitch_function_size": _INT, "triple_stream_sched": _ANY,
     },
     "pass": {
         "vec_nbuffer_setting": _DICT, "cube_l1_reuse_setting": _DICT, "cube_nbuffer_setting": _DICT,
-        "sg_set_scope": _SCOPE, "sg_set_ooo_scope": _between(-1, 100000), "ooo_sched_mode": _one_of("", "GAPMIN", "HLF"),
+        "sg_set_scope": _SCOPE, "sg_set_ooo_scope": _between(-1, 100000),
+        "ooo_sched_mode": _one_of("", "GAPMIN", "HLF"),
         "auto_mix_partition": _between(0, 1), "sg_set_tunevf_mode": _between(0, 2), "enable_slice": _BOOL,
         "pg_skip_partition": _BOOL, "pg_upper_bound": _INT,
     },
@@ -187,7 +189,9 @@ def get_vec_tile_shapes() -> list[int]:
 
 
 def set_cube_tile_shapes(m: Sequence[int], k: Sequence[int], n: Sequence[int], enable_split_k: bool = False) -> None:
-    """Tile of the following matrix products: m = [mL0, mL1], k = [kL0, kL1] or [kL0, kL1 of A, kL1 of B], n = [nL0, nL1].
+    """Tile of the following matrix products.
+
+    m = [mL0, mL1], k = [kL0, kL1] or [kL0, kL1 of A, kL1 of B], n = [nL0, nL1].
 
     Raises PyptoValueError for lists of another length. Alignment is checked by the matrix product.
     """
