@@ -77,15 +77,16 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
                                        f"(shape {source}): gather picks single elements and needs equal ranks. The "
                                        "look-up of rows is pypto.index_select(input, dim, index)")
         return _look_up(check, input, axis, index)
-    marked = len(source) == 2 and axis == 0 and check.session.config.profile in ("lenient", "guide")
+    marked = len(source) == 2 and axis == 0
+    looks_up = marked and check.session.config.profile in ("lenient", "guide")
     too_long = next((i for i, (a, b) in enumerate(zip(shape, source, strict=True)) if i != axis and a > b), None)
     if too_long is not None:
         text = (f"`index` has shape {shape}, `input` has {source}: on axis {too_long} the index must not be longer. "
                 "For the look-up of rows use pypto.index_select(input, dim, index)")
-        if marked:
+        if looks_up:
             return _unevaluated(check, "shape.mismatch", text, input, index)
         check.rule("shape.mismatch", text)
-    if marked and not _fits(check, input, index):
+    if looks_up and not _fits(check, input, index):
         return _unevaluated(check, "shape.mismatch", f"axis 0 of `input` {source} must be in UB as a whole and does "
                                                      "not fit. For the look-up of rows use pypto.index_select(input, "
                                                      "dim, index)", input, index)
