@@ -1,0 +1,60 @@
+"""Run a function of tensors as a kernel of its own."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import pypto_sim as pypto
+
+from ..dtypes import DataType
+from ..trace.tensor import Tensor
+
+
+def _kernel(body: Callable[..., Any], count: int) -> Any:
+    """A kernel with `count` tensor parameters that calls `body` with them."""
+    names = [f"x{i}" for i in range(count)]
+    scope: dict[str, Any] = {"body": body, "Tensor": Tensor}
+    arguments = ", ".join(f"{n}: Tensor()" for n in names)
+    exec(f"def operation({arguments}):\n    body({', '.join(names)})\n", scope)
+    return pypto.frontend.jit(scope["operation"])
+
+
+def evaluate(function: Callable[..., Any], *arrays: Any, tile: Sequence[int] | None = (8, 64),
+             valid: Mapping[int, Sequence[int]] | None = None, fill: int | float = 0,
+             **settings: Any) -> list[np.ndarray]:
+    """Results of `function` on `arrays`.
+
+    function: takes one tensor per array, returns a tensor or a tuple of tensors. arrays: numpy or ml_dtypes arrays.
+    tile: vector tile, None for none. valid: {argument number: valid shape}. fill: what the results hold where nothing
+    valid was written. settings: of `pypto_sim.config`, such as profile="master".
+    """
+    inputs = [np.ascontiguousarray(a) for a in arrays]
+    made: list[tuple[tuple[int, ...], DataType]] = []
+
+    def run(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        if tile is not None:
+            pypto.set_vec_tile_shapes(*tile)
+        operands = [t.view(list(a.shape), [0] * a.ndim, valid_shape=list(valid[i])) if valid and i in valid else t
+                    for i, (t, a) in enumerate(zip(tensors, inputs, strict=True))]
+        results = function(*operands)
+        return results if isinstance(results, tuple) else (results,)
+
+    def probe(*tensors: Tensor) -> None:
+        made[:] = [(t.static_shape, t.dtype) for t in run(tensors)]
+
+    def compute(*tensors: Tensor) -> None:
+        for out, result in zip(tensors[len(inputs):], run(tensors[:len(inputs)]), strict=True):
+            out.move(result)
+
+    with pypto.config(**{"mode": "step", **settings}):
+        _kernel(probe, len(inputs))(*inputs)
+        outputs = [np.full(shape, fill).astype(dtype.np_dtype) for shape, dtype in made]
+        _kernel(compute, len(inputs) + len(outputs))(*inputs, *outputs)
+    return outputs
+
+
+def show(function: Callable[..., Any], *values: Any) -> Any:
+    """First result of `function` on FP32 arrays of `values`, as nested lists: for examples."""
+    return evaluate(function, *(np.array(v, np.float32) for v in values))[0].tolist()

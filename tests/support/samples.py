@@ -1,0 +1,176 @@
+"""Inputs and references of the contract tests: at least one sample for every operation of the registry."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pypto_sim.dtypes import DataType
+from pypto_sim.registry import REGISTRY, OpSpec
+
+D = {d.short: d for d in DataType}
+BOOL = D["bool"].np_dtype
+INT32 = np.dtype(np.int32)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of one operation.
+
+    call(f, *tensors): `f` is the public function. reference(*arrays): expected results in float64, or exact integers.
+    shapes: of the tensor operands. fixed: {operand number: array} where the generated one will not do. bound: ULP of
+    the fp32 result. result: element type of the results where it is not that of the first operand.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    reference: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...] = ((8, 64),)
+    low: float = -4.0
+    high: float = 4.0
+    bound: float = 0.5
+    fixed: dict[int, np.ndarray] = field(default_factory=dict)
+    result: tuple[str | None, ...] = (None,)
+    tag: str = ""
+    terms: Callable[..., Any] | None = None    # for sums: (count, sum of |terms|) widens the bound
+
+    @property
+    def spec(self) -> OpSpec:
+        """Registry row."""
+        return REGISTRY[self.name]
+
+    def __str__(self) -> str:
+        return f"{self.name}{'-' + self.tag if self.tag else ''}"
+
+    def arrays(self, dtype: DataType, seed: int = 0) -> list[np.ndarray]:
+        """Operands of `dtype`."""
+        rng = np.random.default_rng([seed, *self.name.encode()])
+        return [self.fixed[i] if i in self.fixed else draw(rng, shape, dtype, self.low, self.high)
+                for i, shape in enumerate(self.shapes)]
+
+
+def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: DataType, low: float, high: float) -> np.ndarray:
+    """Values of `dtype`; integers cover small numbers, both signs where there are."""
+    if dtype is D["bool"]:
+        return rng.random(shape) < 0.5
+    if dtype.is_float:
+        return rng.uniform(low, high, shape).astype(dtype.np_dtype)
+    return rng.integers(0 if dtype.is_unsigned else -9, 10, shape).astype(dtype.np_dtype)
+
+
+def exact(*arrays: np.ndarray) -> list[np.ndarray]:
+    """Operands for a reference: float64, or Python integers."""
+    return [a.astype(np.float64) if a.dtype.kind in "fV" else a if a.dtype == BOOL else a.astype(object)
+            for a in arrays]
+
+
+UNARY = ("abs", "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "erf", "relu", "floor", "ceil", "trunc",
+         "round", "sigmoid", "logical_not")
+BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
+COMPARE = ("eq", "ne", "lt", "le", "gt", "ge", "greater")
+REDUCE = ("sum", "amax", "amin", "prod")
+MASK_RESULTS = (*COMPARE, "logical_not", "logical_and")
+
+
+def _sample(name: str, call: Callable[..., Any], reference: Callable[..., Any], **more: Any) -> Sample:
+    spec = REGISTRY[name]
+    low, high = spec.samples
+    more.setdefault("low", low)
+    more.setdefault("high", high)
+    more.setdefault("bound", spec.ulp)
+    if name in MASK_RESULTS:
+        more["result"] = ("bool",)
+    return Sample(name, call, reference, **more)
+
+
+def _samples() -> list[Sample]:
+    found: list[Sample] = []
+    add = found.append
+    rng = np.random.default_rng(7)
+    for name in UNARY:
+        reference = REGISTRY[name].reference
+        add(_sample(name, lambda f, x: f(x), lambda x, r=reference: r(x)))
+        add(_sample(name, lambda f, x: f(x), lambda x, r=reference: r(x), shapes=((3, 2, 5, 7),), tag="4d"))
+    for name in BINARY:
+        reference = REGISTRY[name].reference
+        ordered = (lambda a, b, r=reference: r(a, b))
+        scaled = (lambda s, r: lambda x: r(x, s))
+        nonzero = {"low": 0.5, "high": 4.0} if name == "div" else {}
+        add(_sample(name, lambda f, a, b: f(a, b), ordered, shapes=((8, 64), (8, 64)), **nonzero))
+        add(_sample(name, lambda f, a, b: f(a, b), ordered, shapes=((8, 1), (64,)), tag="broadcast", **nonzero))
+        for s in (3, -2):
+            add(_sample(name, lambda f, a, s=s: f(a, s), scaled(s, reference), tag=f"scalar{s}", **nonzero))
+    for name in COMPARE:
+        reference = REGISTRY[name].reference
+        both = rng.integers(-2, 3, (8, 64)).astype(np.float64)
+        add(_sample(name, lambda f, a, b: f(a, b), lambda a, b, r=reference: r(a, b), shapes=((8, 64), (8, 1)),
+                    low=-1.0, high=1.0))
+        add(_sample(name, lambda f, a: f(a, 1.0), lambda a, r=reference: r(a, 1), tag="scalar",
+                    fixed={0: both.astype(np.float32)}, shapes=((8, 64),)))
+    add(_sample("logical_and", lambda f, a, b: f(a, b), lambda a, b: np.logical_and(a != 0, b != 0),
+                shapes=((8, 64), (8, 64))))
+    for name in REDUCE:
+        reference = REGISTRY[name].reference
+        for axis, keep in ((-1, True), (0, False)):
+            more = {"terms": lambda x, a=axis, k=keep: (x.shape[a], np.abs(x).sum(axis=a, keepdims=k))}
+            more = more if name == "sum" else {"bound": 100.0} if name == "prod" else {}
+            add(_sample(name, lambda f, x, a=axis, k=keep: f(x, a, k),
+                        lambda x, a=axis, k=keep, r=reference: r(x, axis=a, keepdims=k), shapes=((16, 200),),
+                        tag=f"axis{axis}", **more))
+    add(_sample("where", lambda f, c, a, b: f(c, a, b), np.where, shapes=((8, 64), (8, 64), (8, 64)),
+                fixed={0: rng.random((8, 64)) < 0.5}))
+    add(_sample("clip", lambda f, x: f(x, -1, 2), lambda x: np.clip(x, -1, 2)))
+    add(_sample("clip", lambda f, x, a, b: f(x, a, b), lambda x, a, b: np.minimum(np.maximum(x, a), b),
+                shapes=((8, 64), (8, 1), (1, 64)), tag="tensors"))
+    for p in (1, 2, 3):
+        add(_sample("pow", lambda f, x, p=p: f(x, p), lambda x, p=p: x ** p, tag=str(p)))
+    add(_sample("softmax", lambda f, x: f(x, -1), lambda x: REGISTRY["softmax"].reference(x, -1)))
+    add(_sample("softmax", lambda f, x: f(x, 0), lambda x: REGISTRY["softmax"].reference(x, 0), tag="axis0"))
+    add(_sample("rms_norm", lambda f, x: f(x), REGISTRY["rms_norm"].reference, shapes=((4, 513),)))
+    add(_sample("rms_norm", lambda f, x, g: f(x, g, 1e-5), _rms_norm, shapes=((4, 320), (320,)), tag="gamma"))
+    add(_sample("topk", lambda f, x: f(x, 5), lambda x: _topk(x, 5, True), result=(None, "int32")))
+    add(_sample("topk", lambda f, x: f(x, 5, largest=False), lambda x: _topk(x, 5, False), result=(None, "int32"),
+                tag="smallest"))
+    add(_sample("cast", lambda f, x: f(x, D["fp32"]), lambda x: x, result=("fp32",)))
+    add(_sample("experimental.online_softmax", lambda f, x: f(x, 0.5), _online, result=("bf16", None, None),
+                bound=8.0))
+    add(_sample("experimental.online_softmax_update", lambda f, *t: f(*t), _online_update,
+                shapes=((1, 64), (1, 64), (8, 64), (1, 64), (1, 64), (8, 64)), bound=8.0, low=0.5))
+    return found
+
+
+def _rms_norm(x: Any, g: Any) -> Any:
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * g
+
+
+def _topk(x: Any, k: int, largest: bool) -> Any:
+    order = np.argsort(-x if largest else x, -1, kind="stable")[..., :k]
+    return np.take_along_axis(x, order, -1), order
+
+
+def _online(x: Any) -> Any:
+    top = (0.5 * x).max(0, keepdims=True)
+    e = np.exp(0.5 * x - top)
+    return e, top, e.sum(0, keepdims=True)
+
+
+def _online_update(m0: Any, s0: Any, o0: Any, m1: Any, s1: Any, o1: Any) -> Any:
+    m = np.maximum(m0, m1)
+    a, b = np.exp(m0 - m), np.exp(m1 - m)
+    return m, s0 * a + s1 * b, o0 * a + o1 * b
+
+
+SAMPLES = _samples()
+
+
+def bound_of(sample: Sample, dtype: DataType, result: np.dtype) -> float:
+    """ULP bound of a result of type `result`: `sample.bound` fp32 units, and half a unit of a 16-bit type."""
+    bits = {"float32": 23, "bfloat16": 7, "float16": 10}.get(str(result))
+    if bits is None:
+        return 0.0
+    if bits == 23:
+        return sample.bound + 1e-9
+    return 0.5 + math.ldexp(sample.bound, bits - 23) + 1e-9
