@@ -44,13 +44,40 @@ def _filled(spec: Any, size: Any, value: Any, dtype: Any, valid_shape: Any = Non
 
 
 @op(kernel="full", cost=Cost.VEC_FILL, instr="vector_dup", dtypes=FILLABLE, reference=np.full,
-    source="operation table: full")
+    source="operation table: full",
+    constraints=("The vector tile follows size.",), numerics="The value is rounded to the type once.",
+    torch="dtype is required.")
 def full(size: Sequence[int], fill_value: int | float | SymbolicScalar | Element, dtype: DataType, *,
          valid_shape: Sequence[int | SymbolicScalar] | None = None) -> Tensor:
-    """Tensor filled with one value, rounded to its dtype.
+    """Tensor filled with one value.
 
-    Parameters: size: ints; fill_value: number, Element or SymbolicScalar; dtype; valid_shape: default all.
-    Returns: tensor of `size`. Raises: ValueError for a negative value of an unsigned dtype.
+    Parameters
+    ----------
+    size: sizes, ints.
+    fill_value: number, Element or SymbolicScalar.
+    dtype: element type.
+    valid_shape: default the full shape.
+
+    Returns
+    -------
+    Tensor of `size`.
+
+    Raises
+    ------
+    PyptoValueError: a negative value of an unsigned type. PyptoTypeError: `dtype` is no DataType.
+
+    Notes
+    -----
+    A bf16 constant is rounded: full(0.7978845608, bf16) is 0.796875.
+
+    Cost
+    ----
+    One fill per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: a + pypto.full([2], 0.5, pypto.DT_FP32), [1.0, 2.0])
+    [1.5, 2.5]
     """
     return _filled(full.spec, size, fill_value, dtype, valid_shape)
 
@@ -59,32 +86,106 @@ def _sizes(size: tuple[Any, ...]) -> Any:
     return size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size
 
 
-@op(cost=Cost.COMPOSITE, dtypes=NUMBERED, reference=np.zeros, source="operation table: zeros")
+@op(cost=Cost.COMPOSITE, dtypes=NUMBERED, reference=np.zeros, source="operation table: zeros",
+    constraints=("The vector tile follows size.",), numerics="Exact.", torch="dtype is keyword only.")
 def zeros(*size: int | Sequence[int], dtype: DataType | None = None) -> Tensor:
     """Tensor of 0.
 
-    Parameters: size: ints, or one list; dtype: keyword only, default FP32. Returns: tensor of `size`.
+    Parameters
+    ----------
+    size: ints, or one list of them.
+    dtype: keyword only; default FP32.
+
+    Returns
+    -------
+    Tensor of `size`.
+
+    Raises
+    ------
+    PyptoTypeError: a positional dtype, which would be a size.
+
+    Notes
+    -----
+    The same as full(size, 0, dtype).
+
+    Cost
+    ----
+    One fill per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: a + pypto.zeros(2), [1.0, 2.0])
+    [1.0, 2.0]
     """
     return _filled(zeros.spec, _sizes(size), 0, dtype or FP32)
 
 
-@op(cost=Cost.COMPOSITE, dtypes=NUMBERED, reference=np.ones, source="operation table: ones")
+@op(cost=Cost.COMPOSITE, dtypes=NUMBERED, reference=np.ones, source="operation table: ones",
+    constraints=("The vector tile follows size.",), numerics="Exact.", torch="dtype is keyword only.")
 def ones(*size: int | Sequence[int], dtype: DataType | None = None) -> Tensor:
     """Tensor of 1.
 
-    Parameters: size: ints, or one list; dtype: keyword only, default FP32. Returns: tensor of `size`.
+    Parameters
+    ----------
+    size: ints, or one list of them.
+    dtype: keyword only; default FP32.
+
+    Returns
+    -------
+    Tensor of `size`.
+
+    Raises
+    ------
+    PyptoTypeError: a positional dtype, which would be a size.
+
+    Notes
+    -----
+    The same as full(size, 1, dtype).
+
+    Cost
+    ----
+    One fill per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: a + pypto.ones(2), [1.0, 2.0])
+    [2.0, 3.0]
     """
     return _filled(ones.spec, _sizes(size), 1, dtype or FP32)
 
 
 @op(kernel="arange", cost=Cost.VEC_FILL, instr="vci", ranks=(1, 1), reference=np.arange,
-    source="operation table: arange; semantics: Range")
+    source="operation table: arange; semantics: Range",
+    constraints=("All numbers are known when the kernel is traced.",),
+    numerics="start + i * step: int32, or fp32.", torch="FP32 or INT32 only.",
+    dtypes=supported("fp32 int32"))
 def arange(*args: int | float | SymbolicScalar) -> Tensor:
-    """Arithmetic sequence: arange(end), arange(start, end), arange(start, end, step).
+    """Arithmetic sequence: `arange(end)`, `arange(start, end)`, `arange(start, end, step)`.
 
-    Parameters: ints or floats, known when the kernel is traced. Returns: FP32 when one of them is a float, else INT32,
-    of ceil((end - start) / step) elements start + i * step.
-    Raises: ValueError for a wrong number of arguments, a step of 0, an empty sequence or ints beyond INT32.
+    Parameters
+    ----------
+    args: ints or floats.
+
+    Returns
+    -------
+    Tensor of ceil((end - start) / step) elements start + i * step; FP32 when an argument is a float, else INT32.
+
+    Raises
+    ------
+    PyptoValueError: a wrong number of arguments, step 0, an empty sequence, ints beyond INT32.
+
+    Notes
+    -----
+    A size of the kernel's arguments is a known number.
+
+    Cost
+    ----
+    One instruction per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: a + pypto.arange(1.0, 3.0), [1.0, 2.0])
+    [2.0, 4.0]
     """
     check = Check(arange.spec)
     if not 1 <= len(args) <= 3:

@@ -36,13 +36,38 @@ def _look_up(check: Check, input: Tensor, axis: int, index: Tensor) -> Tensor:
 
 
 @op(kernel="index_select", cost=Cost.INDEX, instr="vgather", dtypes=SELECTED, methods=("index_select",),
-    source="operation table: index_select; semantics: Gather")
+    source="operation table: index_select; semantics: Gather",
+    constraints=("The axis is fully visible in the view.", "The tile follows the result."),
+    numerics="Bits are copied.", torch="The index may have rank 2; x[:, index] semantics.")
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Rows of a table: the embedding look-up.
 
-    Parameters: input [.., V, ..] of rank 1 to 4; dim: axis of V; index: INT32 or INT64, rank 1 or 2, values in [0, V).
-    Returns: input.shape[:dim] + index.shape + input.shape[dim + 1:].
-    Raises: RuntimeError for a wrong rank or dtype; IndexError at run time for an index outside the axis.
+    Parameters
+    ----------
+    input: tensor of rank 1 to 4.
+    dim: axis that the index counts.
+    index: INT32 or INT64 of rank 1 or 2.
+
+    Returns
+    -------
+    Tensor input.shape[:dim] + index.shape + input.shape[dim + 1:].
+
+    Raises
+    ------
+    ShapeError: the index has another rank. PyptoIndexError: at run time, an index outside the axis.
+
+    Notes
+    -----
+    Takes ids [B, S] as they are.
+
+    Cost
+    ----
+    Reads the selected rows from global memory.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.index_select(a, 0, pypto.arange(1, 3)), [1.0, 2.0, 3.0])
+    [2.0, 3.0]
     """
     check = Check(index_select.spec)
     input = check.tensor("input", input)
@@ -55,16 +80,40 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 @op(kernel="gather", cost=Cost.INDEX, instr="vgather", dtypes=GATHERED, ranks=(1, 5), methods=("gather",),
-    source="operation table: gather; semantics: GatherElement")
+    source="operation table: gather; semantics: GatherElement",
+    constraints=("Equal ranks; the index is no longer than the input off the axis.",
+                 "The whole axis has to be in UB."),
+    numerics="Bits are copied.", torch="torch.gather.")
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Single elements along an axis: result[i, j] = input[index[i, j], j] for dim 0.
 
-    Parameters: input: rank r; dim: axis; index: INT32 or INT64 of rank r, no longer than input in the other axes.
-    Returns: tensor of index's shape.
-    Notes: not an embedding look-up; that is index_select. Rule gather.embedding: an index of another rank is looked up
-    in lenient and guide; a result of gather(table [V, D], 0, ids [B, S]) that is written into a destination [.., ..,
-    D] of one rank more counts as look-up there. 0.2 and master refuse both.
-    Raises: RuntimeError for shapes that do not fit; IndexError at run time for an index outside the axis.
+    Parameters
+    ----------
+    input: tensor of rank r.
+    dim: axis that the index counts.
+    index: INT32 or INT64 of rank r, no longer than the input in the other axes.
+
+    Returns
+    -------
+    Tensor of the index's shape.
+
+    Raises
+    ------
+    ShapeError: shapes do not fit. PyptoIndexError: at run time, an index outside the axis.
+
+    Notes
+    -----
+    Not an embedding look-up; that is index_select. Rule gather.embedding: `lenient` and `guide` look rows up when the
+    ranks differ, and when gather(table [V, D], 0, ids [B, S]) is written into a destination [.., .., D] of one rank more.
+
+    Cost
+    ----
+    Loads the whole axis, then one instruction per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.gather(a, 0, pypto.arange(1, 3)), [1.0, 2.0, 3.0])
+    [2.0, 3.0]
     """
     check = Check(gather.spec)
     input = check.tensor("input", input)
@@ -162,25 +211,80 @@ def _scattered(check: Check, input: Any, dim: Any, index: Any, src: Any, reduce:
 
 
 @op(kernel="scatter", cost=Cost.INDEX, instr="vscatter", dtypes=SCATTERED, methods=("scatter",),
-    source="operation table: scatter; semantics: Scatter, ScatterTensor")
+    source="operation table: scatter; semantics: Scatter, ScatterTensor",
+    constraints=("Equal ranks; the axis is not split.",), numerics="Copies; add and multiply round once per index.",
+    torch="torch.scatter, with reduce as there.")
 def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Element | float, *,
             reduce: str | None = None) -> Tensor:
     """Copy of `input` with elements replaced, added to or multiplied at `index` along an axis.
 
-    Parameters: input: rank r; dim: axis; index: INT32 or INT64 of rank r; src: tensor of input's dtype and at least
-    index's size, or a scalar; reduce: None, "add" or "multiply".
-    Returns: tensor of input's shape. Two stores to one place without `reduce`: the later index wins.
-    Raises: ValueError for another `reduce`, RuntimeError for shapes that do not fit.
+    Parameters
+    ----------
+    input: tensor of rank 1 to 4.
+    dim: axis that the index counts.
+    index: INT32 or INT64 of the same rank.
+    src: tensor of the input's type, at least as long as the index, or a scalar.
+    reduce: None, "add" or "multiply".
+
+    Returns
+    -------
+    Tensor of the input's shape.
+
+    Raises
+    ------
+    PyptoValueError: another `reduce`. ShapeError: shapes do not fit. PyptoIndexError: at run time, an index outside.
+
+    Notes
+    -----
+    Two stores to one place without `reduce` are undefined in PyPTO; here the later one wins.
+
+    Cost
+    ----
+    Loads the whole axis, one pass over the index.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.scatter(a, 0, pypto.arange(1), 9.0), [1.0, 2.0])
+    [9.0, 2.0]
     """
     return _scattered(Check(scatter.spec), input, dim, index, src, reduce)[1]
 
 
-@op(cost=Cost.COMPOSITE, dtypes=SCATTERED, methods=("scatter_",), source="operation table: scatter_")
+@op(cost=Cost.COMPOSITE, dtypes=SCATTERED, methods=("scatter_",), source="operation table: scatter_",
+    constraints=("Equal ranks; the axis is not split.",), numerics="Copies; add and multiply round once per index.",
+    torch="torch.scatter, with reduce as there.")
 def scatter_(input: Tensor, dim: int, index: Tensor, src: Tensor | Element | float, *,
              reduce: str | None = None) -> Tensor:
     """`scatter` written back into `input`.
 
-    Parameters as of scatter. Returns: `input`.
+    Parameters
+    ----------
+    input: tensor of rank 1 to 4.
+    dim: axis that the index counts.
+    index: INT32 or INT64 of the same rank.
+    src: tensor of the input's type, at least as long as the index, or a scalar.
+    reduce: None, "add" or "multiply".
+
+    Returns
+    -------
+    `input`, updated.
+
+    Raises
+    ------
+    PyptoValueError: another `reduce`. ShapeError: shapes do not fit. PyptoIndexError: at run time, an index outside.
+
+    Notes
+    -----
+    Two stores to one place without `reduce` are undefined in PyPTO; here the later one wins.
+
+    Cost
+    ----
+    Loads the whole axis, one pass over the index.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.scatter_(a, 0, pypto.arange(1), 9.0), [1.0, 2.0])
+    [9.0, 2.0]
     """
     check = Check(scatter_.spec)
     target, result = _scattered(check, input, dim, index, src, reduce)
@@ -196,14 +300,41 @@ def _write_back(check: Check, target: Tensor, result: Tensor) -> None:
 
 
 @op(kernel="scatter_update", cost=Cost.INDEX, instr="copy_ubuf_to_gm", dtypes=PAGED, ranks=(2, 4),
-    methods=("scatter_update",), source="operation table: scatter_update; semantics: ScatterUpdate")
+    methods=("scatter_update",), source="operation table: scatter_update; semantics: ScatterUpdate",
+    constraints=("dim is -2, rank 2 or 4.", "Assign the result back to the input."),
+    numerics="Bits are copied.", torch="No such function.")
 def scatter_update(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Rows of a paged cache replaced in place.
 
-    Parameters: input [blocks * size, d] or [blocks, size, 1, d]; dim: -2; index: INT16, INT32 or INT64 [b, s], the row
-    numbers (block * size + slot); src [b * s, d] or [b, s, 1, d] of input's dtype and rank.
-    Returns: `input`, updated. The update stops at the first index outside the cache; a negative one is such.
-    Raises: ValueError for another dim or rank, RuntimeError for shapes that do not fit.
+    Parameters
+    ----------
+    input: tensor [blocks * size, d] or [blocks, size, 1, d].
+    dim: -2.
+    index: INT16, INT32 or INT64 [b, s]: row numbers, block * size + slot.
+    src: tensor [b * s, d] or [b, s, 1, d] of the input's type.
+
+    Returns
+    -------
+    `input`, updated.
+
+    Raises
+    ------
+    PyptoValueError: another dim or rank. ShapeError: shapes do not fit.
+
+    Notes
+    -----
+    The update stops at the first index outside the cache; a negative one is such.
+
+    Cost
+    ----
+    One copy out per row.
+
+    Examples
+    --------
+    >>> def update(cache, new):
+    ...     return pypto.scatter_update(cache, -2, pypto.reshape(pypto.arange(1), [1, 1]), new)
+    >>> show(update, [[1.0], [2.0]], [[9.0]])
+    [[9.0], [2.0]]
     """
     check = Check(scatter_update.spec)
     input = check.tensor("input", input)

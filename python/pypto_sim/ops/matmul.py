@@ -191,18 +191,48 @@ def _largest(memory: str, tile: CubeTile, limit: int, size: int, unit: int) -> s
 
 # --- the operation --------------------------------------------------------------------------------------------------
 @op(kernel="matmul", cost=Cost.CUBE, instr="mad", dtypes=OPERANDS, ranks=(2, 4), methods=("matmul",),
-    source="operation table: matmul; numerics table: matmul rows; README section 7")
+    source="operation table: matmul; numerics table: matmul rows; README section 7",
+    constraints=("Equal ranks, 2 to 4; batch axes equal or 1.", "The last stored axis has at most 65535 elements.",
+                 "kL0 and nL0: multiples of 16 elements and 32 bytes; each L1 tile a multiple of its L0 tile.",
+                 "L0A, L0B, L0C, L1 and the bias table hold one tile each.",
+                 "enable_split_k: FP32 or INT32 results, nothing fused."),
+    numerics="fp32 sums (int32 for INT8) over blocks of kL0 in order, bias first, one rounding to out_dtype.",
+    torch="out_dtype is required; a bias goes into extend_params.")
 def matmul(input: Tensor, mat2: Tensor, out_dtype: DataType, *, a_trans: bool = False, b_trans: bool = False,
            c_matrix_nz: bool = False, extend_params: dict[str, Any] | None = None) -> Tensor:
     """Matrix product, optionally with bias, relu and scale before the one rounding to `out_dtype`.
 
-    Parameters: input [.., M, K] ([.., K, M] with a_trans); mat2 [.., K, N] ([.., N, K] with b_trans), rank 2 to 4,
-    batch axes equal or 1; out_dtype; c_matrix_nz must be False; extend_params: dict of bias_tensor [1, N], relu_type
-    (pypto.ReLuType), scale (a number, INT8 operands to FP16) and scale_tensor [1, N].
-    Returns: [.., M, N]; valid (valid M, valid N).
-    Notes: fp32 accumulation (int32 for INT8) over blocks of kL0 in order, the bias is the start value. A fused bias
-    costs no round trip through memory.
-    Raises: RuntimeError for ranks or sizes that do not fit, ValueError for differing dtypes, CapacityError.
+    Parameters
+    ----------
+    input: [.., M, K], or [.., K, M] with a_trans; rank 2 to 4.
+    mat2: [.., K, N], or [.., N, K] with b_trans; same rank and type, batch axes equal or 1.
+    out_dtype: FP16 or FP32 of FP16, BF16 or FP32 of BF16, FP32 of FP32, INT32 of INT8 (FP16 with a scale).
+    a_trans: `input` is stored transposed.
+    b_trans: `mat2` is stored transposed.
+    c_matrix_nz: must be False.
+    extend_params: dict of bias_tensor [1, N], relu_type (pypto.ReLuType) and scale (number, INT8 operands).
+
+    Returns
+    -------
+    Tensor [.., M, N], valid (valid M, valid N).
+
+    Raises
+    ------
+    ShapeError: ranks, sizes or the bias do not fit. PyptoValueError: types differ.
+    CapacityError: a cube tile is too large. TileError: a cube tile breaks an alignment rule.
+
+    Notes
+    -----
+    Where the contracted axis is not valid, operands count as 0.
+
+    Cost
+    ----
+    One cube task per output tile. A fused bias saves one write and one read of the result.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.matmul(a, a, pypto.DT_FP32, b_trans=True), [[1.0, 2.0]])
+    [[5.0]]
     """
     check = Check(matmul.spec)
     a, b = _operand(check, "input", input), _operand(check, "mat2", mat2)

@@ -25,16 +25,43 @@ PAIRS_5D = ({3, 4},)
 
 
 @op(kernel="view", cost=Cost.VIEW, dtypes=ANY, ranks=(1, 6), methods=("view",),
-    source="operation table: view; README section 6")
+    source="operation table: view; README section 6",
+    constraints=("Sizes are ints; offsets and valid_shape may be symbolic.", "The rank stays."),
+    numerics="No data is computed.", torch="A window by shape and offsets; past the end it is smaller, not an error.")
 def view(input: Tensor, shape: Sequence[int] | None = None,
          offsets: Sequence[int | SymbolicScalar] | None = None, *,
          valid_shape: Sequence[int | SymbolicScalar] | None = None, dtype: DataType | None = None) -> Tensor:
     """Part of a tensor: a window of `shape` at `offsets`.
 
-    Parameters: input [d0, .., dn]; shape, offsets: one entry per axis, shape of ints (default: the whole tensor at 0);
-    valid_shape: what of the window holds data (default: what the source has there, clamped to the window).
-    Returns: tensor of `shape`. A window that overlaps the end of the source is legal, its valid shape is smaller.
-    Raises: IndexError for a window that starts past the end (rule view.past_end), RuntimeError for a wrong rank.
+    Parameters
+    ----------
+    input: tensor of any rank and type.
+    shape: sizes of the window, one int per axis; default the whole tensor.
+    offsets: where it starts, an int or SymbolicScalar per axis; default 0.
+    valid_shape: what of the window holds data; default what the source has there, clamped to the window.
+    dtype: must be the input's type: reinterpreting bits is not simulated.
+
+    Returns
+    -------
+    Tensor of `shape`. A window that overlaps the end of the source is legal and has a smaller valid shape.
+
+    Raises
+    ------
+    PyptoIndexError: the window starts past the end (rule view.past_end). ShapeError: wrong number of entries.
+    PyptoTypeError: a size depends on a run-time value.
+
+    Notes
+    -----
+    The window keeps the values its source has now; later writes make a new version of the source.
+
+    Cost
+    ----
+    Nothing by itself; its consumer loads the window.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.view(a, [2], [1]), [1.0, 2.0, 3.0])
+    [2.0, 3.0]
     """
     check = Check(view.spec)
     input = check.tensor("input", input, nz=True)
@@ -57,15 +84,41 @@ def view(input: Tensor, shape: Sequence[int] | None = None,
                       scalars=(*at, *(given or ())))
 
 
-@op(cost=Cost.VIEW, dtypes=ANY, ranks=(1, 6), source="operation table: assemble")
+@op(cost=Cost.COMPOSITE, dtypes=ANY, ranks=(1, 6), source="operation table: assemble",
+    constraints=("Equal rank and type of input and out.", "The default serialises overlapping writes."),
+    numerics="Bits are copied; lenient casts another type to nearest even.",
+    torch="out[offsets...] = input, for the valid part.")
 def assemble(input: Any, offsets: Any, out: Tensor | None = None, parallel: bool = False) -> None:
-    """Write `input` into `out` at `offsets`; list form: assemble([(tensor, offsets), ..], out).
+    """Write `input` into `out` at `offsets`; list form: `assemble([(tensor, offsets), ...], out)`.
 
-    Parameters: input: tensor of out's rank and dtype; offsets: one int or SymbolicScalar per axis; out: an argument or
-    a local; parallel: promise that iterations write disjoint places (no effect on values).
-    Only the valid part of `input` is written. An argument is written at once, a local gets its next version.
-    Raises: TypeError for another dtype (lenient casts to nearest even and warns, rule assemble.dtype), RuntimeError
-    for a wrong rank, IndexError for a write past the end.
+    Parameters
+    ----------
+    input: tensor of the rank and type of `out`, or a list of (tensor, offsets).
+    offsets: an int or SymbolicScalar per axis; in the list form `out` stands here.
+    out: argument or local tensor.
+    parallel: promise that iterations write disjoint places (current release only); values do not depend on it.
+
+    Returns
+    -------
+    None. Only the valid part of `input` is written: an argument at once, a local as its next version.
+
+    Raises
+    ------
+    DTypeError: types differ (lenient casts and warns, rule assemble.dtype). ShapeError: ranks differ.
+    PyptoIndexError: it reaches past the end of `out`.
+
+    Notes
+    -----
+    Two writes of one block to the same place are rule assemble.overlap.
+
+    Cost
+    ----
+    One copy out per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.zeros(3).assemble(a, [1]) or a, [1.0, 2.0])
+    [1.0, 2.0]
     """
     check = Check(assemble.spec)
     if isinstance(input, list | tuple):
@@ -119,14 +172,40 @@ def _as_dtype(t: Tensor, dtype: DataType) -> Tensor:
 
 
 @op(kernel="reshape", cost=Cost.VIEW, dtypes=ANY, ranks=(1, 6), methods=("reshape",),
-    source="operation table: reshape")
+    source="operation table: reshape",
+    constraints=("One entry may be -1.", "A copy is made when the source is a partial view."),
+    numerics="Bits are copied.", torch="Same order of elements.")
 def reshape(input: Tensor, shape: Sequence[int], *, valid_shape: Sequence[int | SymbolicScalar] | None = None,
             inplace: bool = False) -> Tensor:
     """Same elements in row-major order under another shape.
 
-    Parameters: input [..]; shape: ints with the same product, one may be -1; valid_shape: extents of the result that
-    hold data (default: all, even where the input's are smaller); inplace: the result shares the input's memory.
-    Returns: tensor of `shape`. Raises: RuntimeError when the sizes do not match.
+    Parameters
+    ----------
+    input: tensor of any rank and type.
+    shape: sizes with the same product; one may be -1.
+    valid_shape: extents of the result that hold data; default all of it, also where the input's are smaller.
+    inplace: the result shares the input's memory.
+
+    Returns
+    -------
+    Tensor of `shape`.
+
+    Raises
+    ------
+    ShapeError: the number of elements differs, or more than one -1.
+
+    Notes
+    -----
+    Set the vector tile again afterwards when the rank changes.
+
+    Cost
+    ----
+    Nothing in UB when both sides fit there; else the data goes through global memory.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.reshape(a, [2, -1]), [1.0, 2.0, 3.0, 4.0])
+    [[1.0, 2.0], [3.0, 4.0]]
     """
     check = Check(reshape.spec)
     input = check.tensor("input", input, nz=True)
@@ -149,12 +228,36 @@ def reshape(input: Tensor, shape: Sequence[int], *, valid_shape: Sequence[int | 
 
 
 @op(kernel="unsqueeze", cost=Cost.VIEW, dtypes=ANY, ranks=(1, 6), methods=("unsqueeze",), reference=np.expand_dims,
-    source="operation table: unsqueeze")
+    source="operation table: unsqueeze",
+    constraints=("dim is in [-rank - 1, rank].",), numerics="Bits are copied.", torch="Same values.")
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """Insert an axis of size 1 before axis `dim`.
 
-    Parameters: input [..] of rank r; dim in [-r - 1, r]. Returns: rank r + 1, valid shape kept. Set the vector tile
-    again afterwards: its rank has changed. Raises: RuntimeError for a dim out of range.
+    Parameters
+    ----------
+    input: tensor of rank r.
+    dim: position in [-r - 1, r].
+
+    Returns
+    -------
+    Tensor of rank r + 1, valid shape kept.
+
+    Raises
+    ------
+    ShapeError: `dim` is out of range.
+
+    Notes
+    -----
+    Set the vector tile again afterwards: the rank has changed.
+
+    Cost
+    ----
+    Nothing.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.unsqueeze(a, 0), [1.0, 2.0])
+    [[1.0, 2.0]]
     """
     check = Check(unsqueeze.spec)
     input = check.tensor("input", input, nz=True)
@@ -166,11 +269,37 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @op(kernel="squeeze", cost=Cost.VIEW, dtypes=ANY, ranks=(1, 6), reference=np.squeeze,
-    source="simulator: an int index reads through it")
+    source="simulator: an int index reads through it",
+    constraints=("PyPTO has no such function: rule api.extension.",), numerics="Bits are copied.",
+    torch="dim is required.")
 def squeeze(input: Tensor, dim: int) -> Tensor:
-    """Drop axis `dim`, whose size must be 1. PyPTO has no such function (rule api.extension): reshape there.
+    """Drop axis `dim`, whose size must be 1. PyPTO has no such function: reshape there.
 
-    Parameters: input [..] of rank r >= 2; dim in [-r, r). Returns: rank r - 1.
+    Parameters
+    ----------
+    input: tensor of rank r >= 2.
+    dim: axis in [-r, r).
+
+    Returns
+    -------
+    Tensor of rank r - 1, valid shape kept.
+
+    Raises
+    ------
+    ShapeError: `dim` is out of range or its size is not 1.
+
+    Notes
+    -----
+    Reading by an int index, `t[0, 2:4]`, goes the same way without a warning.
+
+    Cost
+    ----
+    Nothing.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.squeeze(a, 0), [[1.0, 2.0]])
+    [1.0, 2.0]
     """
     check = Check(squeeze.spec)
     check.rule("api.extension", "PyPTO has no such function; use pypto.reshape")
@@ -199,12 +328,39 @@ def _permuted(check: Check, input: Tensor, order: Sequence[int]) -> Tensor:
 
 @op(kernel="transpose", cost=Cost.VEC_MOVE, instr="vnchwconv", ranks=(1, 5), methods=("transpose",),
     dtypes=supported("fp16 bf16 fp32 int8 int16 int32 uint8 uint16 uint32"),
-    source="operation table: transpose; semantics: Transpose")
+    source="operation table: transpose; semantics: Transpose",
+    constraints=("4-D pairs (0,2) (1,3) (2,3) (1,2), 5-D pair (3,4) in the current release.",
+                 "A swap with the last axis needs scratch of the tile, rounded up to 16 by 32 bytes."),
+    numerics="Bits are copied.", torch="Same values.")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Swap two axes.
 
-    Parameters: input [..]; dim0, dim1: axes. Returns: tensor with the two sizes and valid extents swapped.
-    Notes: the current release takes 4-D pairs (0,2) (1,3) (2,3) (1,2) and 5-D (3,4) only (rule transpose.pair).
+    Parameters
+    ----------
+    input: tensor of rank 1 to 5.
+    dim0: first axis.
+    dim1: second axis.
+
+    Returns
+    -------
+    Tensor with the two sizes and valid extents swapped.
+
+    Raises
+    ------
+    ShapeError: an axis is out of range, or the pair is not supported (rule transpose.pair).
+
+    Notes
+    -----
+    The vector tile follows the input.
+
+    Cost
+    ----
+    One transposing move per tile when the last axis takes part, else a strided copy out.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.transpose(a, 0, 1), [[1.0, 2.0], [3.0, 4.0]])
+    [[1.0, 3.0], [2.0, 4.0]]
     """
     check = Check(transpose.spec)
     input = check.tensor("input", input)
@@ -219,13 +375,37 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return _permuted(check, input, order)
 
 
-@op(kernel="", cost=Cost.VEC_MOVE, ranks=(1, 5), methods=("permute",), versions=("master",), dtypes=ANY,
-    reference=np.transpose, source="operation table: permute")
+@op(cost=Cost.COMPOSITE, ranks=(1, 5), methods=("permute",), versions=("master",), dtypes=ANY,
+    reference=np.transpose, source="operation table: permute",
+    constraints=("perm names every axis once.",), numerics="Bits are copied.", torch="Same values.")
 def permute(input: Tensor, perm: Sequence[int]) -> Tensor:
     """Reorder the axes: axis i of the result is axis perm[i] of the input.
 
-    Parameters: input of rank r; perm: each axis once. Returns: tensor with sizes and valid extents reordered.
-    Raises: RuntimeError when `perm` is not a permutation.
+    Parameters
+    ----------
+    input: tensor of rank 1 to 5.
+    perm: each axis once.
+
+    Returns
+    -------
+    Tensor with sizes and valid extents reordered.
+
+    Raises
+    ------
+    ShapeError: `perm` is not a permutation.
+
+    Notes
+    -----
+    Current release only.
+
+    Cost
+    ----
+    As the transposes it is made of.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.permute(a, [1, 0]), [[1.0, 2.0], [3.0, 4.0]])
+    [[1.0, 3.0], [2.0, 4.0]]
     """
     check = Check(permute.spec)
     input = check.tensor("input", input)
@@ -240,13 +420,37 @@ def permute(input: Tensor, perm: Sequence[int]) -> Tensor:
 
 @op(kernel="concat", cost=Cost.VEC_MOVE, instr="copy_ubuf_to_ubuf",
     dtypes=supported("int8 int16 int32 int64 uint8 uint16 uint32 uint64 fp16 fp32 bf16"),
-    source="operation table: concat")
+    source="operation table: concat",
+    constraints=("2 to 128 tensors, equal in all axes but dim.", "The valid shape is never derived."),
+    numerics="Bits are copied.", torch="Same values.")
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors along an axis.
 
-    Parameters: tensors: 2 to 128 of one dtype and rank, equal in all other axes; dim: the axis.
-    Returns: tensor whose valid shape is the full shape (PyPTO never derives it).
-    Raises: RuntimeError for differing shapes or dtypes.
+    Parameters
+    ----------
+    tensors: list of 2 to 128 tensors of one type and rank, equal in all other axes.
+    dim: the axis.
+
+    Returns
+    -------
+    Tensor whose valid shape is the full shape.
+
+    Raises
+    ------
+    ShapeError: shapes do not fit. DTypeError: types differ.
+
+    Notes
+    -----
+    A tail that is only partly valid counts as data here: fill it first.
+
+    Cost
+    ----
+    One copy per tensor and tile.
+
+    Examples
+    --------
+    >>> show(lambda a, b: pypto.concat([a, b], -1), [1.0, 2.0], [3.0])
+    [1.0, 2.0, 3.0]
     """
     check = Check(concat.spec)
     if not isinstance(tensors, list | tuple):
@@ -270,15 +474,39 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @op(kernel="expand", cost=Cost.VEC_MOVE, instr="vector_dup", dtypes=EXPANDABLE, methods=("expand_clone",),
-    reference=np.broadcast_to, source="operation table: expand_clone; semantics: Expand")
+    reference=np.broadcast_to, source="operation table: expand_clone; semantics: Expand",
+    constraints=("Equal ranks.", "0.2 grows one axis at a time."),
+    numerics="Bits are copied.", torch="A real copy, no view.")
 def expand_clone(input: Tensor, shape: Sequence[int], *,
                  valid_shape: Sequence[int | SymbolicScalar] | None = None) -> Tensor:
     """Copy that repeats axes of size 1: memory is really allocated and filled.
 
-    Parameters: input [..]; shape: same rank, equal to the input's or anything where that is 1 (-1 keeps the size);
-    valid_shape: default the full shape. Returns: tensor of `shape`.
-    Notes: 0.2 grows one axis at a time (rule shape.broadcast_axes). Raises: RuntimeError for a rank or size that does
-    not fit.
+    Parameters
+    ----------
+    input: tensor of rank 1 to 4.
+    shape: sizes of the result, equal to the input's or anything where that is 1; -1 keeps a size.
+    valid_shape: default the full shape.
+
+    Returns
+    -------
+    Tensor of `shape`.
+
+    Raises
+    ------
+    ShapeError: the rank differs, or an axis that is not 1 would grow.
+
+    Notes
+    -----
+    More than one axis: rule shape.broadcast_axes; rank above 4: rule shape.rank_above.
+
+    Cost
+    ----
+    One fill per tile of the result, and its copy out.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.expand_clone(a, [2, 2]), [[1.0, 2.0]])
+    [[1.0, 2.0], [1.0, 2.0]]
     """
     check = Check(expand_clone.spec)
     input = check.tensor("input", input)
@@ -302,11 +530,35 @@ def expand_clone(input: Tensor, shape: Sequence[int], *,
 
 
 @op(kernel="clone", cost=Cost.VEC_MOVE, instr="copy_ubuf_to_ubuf", dtypes=ANY, methods=("clone",), ranks=(1, 6),
-    reference=np.copy, source="operation table: clone")
+    reference=np.copy, source="operation table: clone",
+    constraints=("None.",), numerics="Bits are copied.", torch="Same values.")
 def clone(input: Tensor) -> Tensor:
     """Copy of a tensor, valid shape kept.
 
-    Parameters: input [..]. Returns: tensor of the same shape and dtype.
+    Parameters
+    ----------
+    input: tensor of any rank and type.
+
+    Returns
+    -------
+    Tensor of the same shape and type.
+
+    Raises
+    ------
+    PyptoTypeError: `input` is no tensor.
+
+    Notes
+    -----
+    Tensors are values here, so a clone is never needed to protect one from a later write.
+
+    Cost
+    ----
+    One copy per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.clone(a), [1.0, 2.0])
+    [1.0, 2.0]
     """
     check = Check(clone.spec)
     input = check.tensor("input", input, nz=True)
@@ -328,13 +580,38 @@ def _constant_mode(check: Check, mode: Any) -> None:
 
 
 @op(kernel="fillpad", cost=Cost.VEC_FILL, instr="vector_dup", dtypes=PADDABLE, ranks=(1, 2), methods=("fillpad",),
-    source="operation table: fillpad; semantics: FillPad")
+    source="operation table: fillpad; semantics: FillPad",
+    constraints=("Rank 1 or 2, constant mode.",), numerics="The value is rounded to the type.",
+    torch="No such function.")
 def fillpad(input: Tensor, mode: str = "constant", value: float | int = 0) -> Tensor:
     """Write `value` wherever the tensor holds no data; the whole result is valid.
 
-    Parameters: input of rank 1 or 2 with a valid shape; mode: "constant"; value: a number of the dtype (an int for
-    integer tensors). Returns: tensor of the same shape, valid everywhere.
-    Raises: ValueError for a float beside an integer tensor.
+    Parameters
+    ----------
+    input: tensor of rank 1 or 2 with a valid shape.
+    mode: "constant", the only one.
+    value: number of the tensor's type, an int for integers.
+
+    Returns
+    -------
+    Tensor of the same shape, valid everywhere.
+
+    Raises
+    ------
+    PyptoValueError: another mode, or a float beside an integer tensor.
+
+    Notes
+    -----
+    The defined way to give a ragged tail a value, such as -inf before a maximum.
+
+    Cost
+    ----
+    One fill per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.fillpad(pypto.view(a, [3], [0], valid_shape=[2]), value=9.0), [1.0, 2.0, 3.0])
+    [1.0, 2.0, 9.0]
     """
     check = Check(fillpad.spec)
     input = check.tensor("input", input)
@@ -344,13 +621,39 @@ def fillpad(input: Tensor, mode: str = "constant", value: float | int = 0) -> Te
     return check.emit(shape, input.dtype, None, [input], ints=fill.ints, floats=fill.floats)
 
 
-@op(cost=Cost.COMPOSITE, dtypes=PADDABLE, methods=("pad",), source="operation table: pad; semantics: Pad")
+@op(cost=Cost.COMPOSITE, dtypes=PADDABLE, methods=("pad",), source="operation table: pad; semantics: Pad",
+    constraints=("Right and bottom only, constant mode.",), numerics="The value is rounded to the type.",
+    torch="constant_pad_nd for the right and the bottom; the valid shape grows, too.")
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | int = 0) -> Tensor:
     """Grow the last axis to the right, and the one before it to the bottom, by a constant.
 
-    Parameters: input [.., H, W]; pad: (0, right) or (0, right, 0, bottom); mode: "constant"; value as of fillpad.
-    Returns: [.., H + bottom, W + right]; the valid shape grows by the same amounts.
-    Raises: RuntimeError for padding at the left or top, ValueError for a float beside an integer tensor.
+    Parameters
+    ----------
+    input: tensor [.., H, W].
+    pad: (0, right) or (0, right, 0, bottom).
+    mode: "constant", the only one.
+    value: number of the tensor's type, an int for integers.
+
+    Returns
+    -------
+    Tensor [.., H + bottom, W + right]; the valid shape grows by the same amounts.
+
+    Raises
+    ------
+    ShapeError: padding at the left or the top. PyptoValueError: a float beside an integer tensor.
+
+    Notes
+    -----
+    Made of a fill and a write.
+
+    Cost
+    ----
+    One fill and one copy per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.pad(a, [0, 1], value=9.0), [1.0, 2.0])
+    [1.0, 2.0, 9.0]
     """
     from .create import full
     check = Check(globals()["pad"].spec)
@@ -375,12 +678,37 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 
 @op(kernel="deinterleave", cost=Cost.VEC_MOVE, dtypes=PAIRED, versions=("master",), socs=("950",),
-    source="operation table: deinterleave; semantics: DeInterleave")
+    source="operation table: deinterleave; semantics: DeInterleave",
+    constraints=("950 only, current release.", "Even last axis for one input."),
+    numerics="Bits are copied.", torch="x[..., ::2], x[..., 1::2].")
 def deinterleave(input: Tensor, other: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Even and odd positions of the last axis.
 
-    Parameters: input [.., W], W even; other: a second tensor of the same shape, read behind the first.
-    Returns: (even, odd), [.., W / 2] for one input, [.., W] for two. Only the 950 has it (rule api.chip).
+    Parameters
+    ----------
+    input: tensor [.., W], W even.
+    other: second tensor of the same shape, read behind the first.
+
+    Returns
+    -------
+    (even, odd): [.., W / 2] for one input, [.., W] for two.
+
+    Raises
+    ------
+    ShapeError: an odd last axis or differing shapes.
+
+    Notes
+    -----
+    Only the 950 has it (rule api.chip); gathermask does the same on every chip.
+
+    Cost
+    ----
+    One instruction per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.deinterleave(a)[1], [1.0, 2.0, 3.0, 4.0])
+    [2.0, 4.0]
     """
     check = Check(deinterleave.spec)
     ins = [check.tensor("input", input)]
@@ -402,13 +730,37 @@ def deinterleave(input: Tensor, other: Tensor | None = None) -> tuple[Tensor, Te
 
 @op(kernel="gathermask", cost=Cost.VEC_MOVE, instr="vreducev2", methods=("gathermask",),
     dtypes=supported("int16 uint16 int32 uint32 fp16 bf16 fp32"),
-    source="operation table: gathermask; semantics: GatherMask")
+    source="operation table: gathermask; semantics: GatherMask",
+    constraints=("The last axis is a multiple of 2 (modes 1, 2) or 4 (modes 3 to 6).",),
+    numerics="Bits are copied.", torch="x[..., first::step].")
 def gathermask(self: Tensor, pattern_mode: int) -> Tensor:
     """Every second or every fourth element of the last axis.
 
-    Parameters: self [.., W]; pattern_mode: 1, 2 first or second of each pair; 3 to 6 first to fourth of each four; 7
-    all.
-    Returns: [.., W / 2], [.., W / 4] or [.., W]. Raises: RuntimeError when W is not a multiple of the step.
+    Parameters
+    ----------
+    self: tensor [.., W].
+    pattern_mode: 1, 2: first, second of each pair; 3 to 6: first to fourth of each four; 7: all.
+
+    Returns
+    -------
+    Tensor [.., W / 2], [.., W / 4] or [.., W].
+
+    Raises
+    ------
+    ShapeError: W is not a multiple of the step. PyptoValueError: another mode.
+
+    Notes
+    -----
+    The valid shape of the result is the full shape.
+
+    Cost
+    ----
+    One instruction per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.gathermask(a, 2), [1.0, 2.0, 3.0, 4.0])
+    [2.0, 4.0]
     """
     check = Check(gathermask.spec)
     input = check.tensor("self", self)
@@ -434,7 +786,8 @@ def _triangle(spec: Any, input: Tensor, diagonal: Any) -> Tensor:
     return check.emit(shape, input.dtype, or_full(valid_list(input), shape), [input], scalars=(diagonal,))
 
 
-_TRIANGLE = dict(cost=Cost.VEC_MOVE, ranks=(2, 5), bf16_arith=False, source="operation table: tril, triu",
+_TRIANGLE = dict(constraints=("Rank 2 to 5.",), numerics="Bits are copied or zero.", torch="Same values.",
+                 cost=Cost.VEC_MOVE, ranks=(2, 5), bf16_arith=False, source="operation table: tril, triu",
                  dtypes=supported("fp32 fp16 bf16 int8 int16 int32", only_950="uint16 uint32"))
 
 
@@ -442,7 +795,31 @@ _TRIANGLE = dict(cost=Cost.VEC_MOVE, ranks=(2, 5), bf16_arith=False, source="ope
 def tril(input: Tensor, diagonal: int | SymbolicScalar = 0) -> Tensor:
     """Lower triangle of the last two axes: zero where column > row + diagonal.
 
-    Parameters: input [.., H, W]; diagonal: int or SymbolicScalar. Returns: tensor of the same shape.
+    Parameters
+    ----------
+    input: tensor [.., H, W].
+    diagonal: int or SymbolicScalar.
+
+    Returns
+    -------
+    Tensor of the same shape.
+
+    Raises
+    ------
+    ShapeError: rank below 2.
+
+    Notes
+    -----
+    The valid shape is kept.
+
+    Cost
+    ----
+    One pass per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.tril(a), [[1.0, 2.0], [3.0, 4.0]])
+    [[1.0, 0.0], [3.0, 4.0]]
     """
     return _triangle(tril.spec, input, diagonal)
 
@@ -451,6 +828,30 @@ def tril(input: Tensor, diagonal: int | SymbolicScalar = 0) -> Tensor:
 def triu(input: Tensor, diagonal: int | SymbolicScalar = 0) -> Tensor:
     """Upper triangle of the last two axes: zero where column < row + diagonal.
 
-    Parameters: input [.., H, W]; diagonal: int or SymbolicScalar. Returns: tensor of the same shape.
+    Parameters
+    ----------
+    input: tensor [.., H, W].
+    diagonal: int or SymbolicScalar.
+
+    Returns
+    -------
+    Tensor of the same shape.
+
+    Raises
+    ------
+    ShapeError: rank below 2.
+
+    Notes
+    -----
+    The valid shape is kept.
+
+    Cost
+    ----
+    One pass per tile.
+
+    Examples
+    --------
+    >>> show(lambda a: pypto.triu(a), [[1.0, 2.0], [3.0, 4.0]])
+    [[1.0, 2.0], [0.0, 4.0]]
     """
     return _triangle(triu.spec, input, diagonal)
