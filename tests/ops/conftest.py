@@ -58,6 +58,15 @@ class DrySession(Session):
     def _handle(self, shape: Any, dtype: Any, valid: Any, *args: Any, **kwargs: Any) -> Tensor:
         return Tensor.handle(tuple(shape), dtype, valid, self, len(self.rows) + 1)
 
+    def _assemble(self, dst: Tensor, src: Tensor, offsets: Any) -> None:
+        pass
+
+    def _set(self, dst: Tensor, src: Tensor) -> None:
+        pass
+
+    def _declare(self, t: Tensor) -> None:
+        pass
+
     def _op(self, spec: Any, outs: Any, ins: Any, ints: Any, floats: Any, scalars: Any, tile: Any) -> None:
         self.rows.append(Row(self._label_text(), spec.kernel, tuple(ins), tuple(outs), ints, floats, scalars, tile))
 

@@ -63,8 +63,9 @@ class Check:
         self.session.rule(rule_id, f"{self.name}: {text}")
 
     # --- one tensor -------------------------------------------------------------------------------------------------
-    def tensor(self, arg: str, value: Any, dtypes: Supported | None = None, *, nz: bool = False) -> Tensor:
-        """`value` as a tensor operand: type, element type, rank, size, format."""
+    def tensor(self, arg: str, value: Any, dtypes: Supported | None = None, *, nz: bool = False,
+               ranks: tuple[int, int] | None = None) -> Tensor:
+        """`value` as a tensor operand: type, element type, rank (default: of the operation), size, format."""
         if not isinstance(value, Tensor):
             self.rule("arg.type", f"`{arg}` must be a Tensor, got {type(value).__name__}")
         if value.pending is not None:
@@ -73,7 +74,7 @@ class Check:
             self.rule("handle.escaped", f"`{arg}` is a Tensor made outside the kernel; pass it as an argument")
         self.dtype(arg, value.dtype, dtypes or self.spec.dtypes)
         shape = static_shape(value)
-        self.rank(arg, shape)
+        self.rank(arg, shape, ranks)
         self.size(arg, shape)
         self.static(arg, value)
         if not nz and value.format is not None and getattr(value.format, "name", "") == "TILEOP_NZ":
@@ -91,9 +92,9 @@ class Check:
         self.rule("shape.dynamic", f"`{arg}` has a dynamic axis: `has invalid shape value: -1`. "
                                    "Loop over that axis and view blocks of a fixed size")
 
-    def rank(self, arg: str, shape: Sequence[int]) -> None:
-        """Rank within the operation's range."""
-        low, high = self.spec.ranks
+    def rank(self, arg: str, shape: Sequence[int], ranks: tuple[int, int] | None = None) -> None:
+        """Rank within `ranks`, by default the operation's range."""
+        low, high = ranks or self.spec.ranks
         if not low <= len(shape) <= MAX_RANK:
             self.rule("shape.rank", f"`{arg}` has rank {len(shape)} (shape {list(shape)}); allowed: {low} to {high}")
         elif len(shape) > high:

@@ -91,3 +91,9 @@ def or_full(valid: Sequence[Extent], shape: Sequence[int]) -> Valid:
 def shape_of(t: Tensor) -> list[int]:
     """Static sizes as a list."""
     return list(static_shape(t))
+
+
+def rank_range(check: Check) -> tuple[int, int]:
+    """Documented ranks of full and expand_clone; 0.2 lets one more axis through."""
+    low, high = check.spec.ranks
+    return (low, high + 1) if check.session.config.profile == "0.2" else (low, high)

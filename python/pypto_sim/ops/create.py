@@ -12,7 +12,7 @@ from ..registry import Cost, op, supported
 from ..trace.scalar import SymbolicScalar, known, value_of
 from ..trace.tensor import Tensor
 from ._checks import Check
-from ._shapes import or_full, shape_arg, valid_arg
+from ._shapes import or_full, rank_range, shape_arg, valid_arg
 
 FP32, INT32 = DataType.DT_FP32, DataType.DT_INT32
 FILLABLE = supported("fp32 fp16 bf16 int8 int16 int32 uint8 uint16 uint32 bool", unlisted="int64 uint64 fp64")
@@ -27,7 +27,7 @@ def _filled(spec: Any, size: Any, value: Any, dtype: Any, valid_shape: Any = Non
         check.rule("arg.type", f"`dtype` must be a DataType such as pypto.DT_FP32, got {dtype!r}")
     check.dtype("dtype", dtype, spec.dtypes)
     shape = shape_arg(check, "size", size)
-    check.rank("size", shape)
+    check.rank("size", shape, rank_range(check))
     given = valid_arg(check, valid_shape, shape)
     if isinstance(value, Element):
         value = value.value

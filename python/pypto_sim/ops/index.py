@@ -104,7 +104,8 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     Notes
     -----
     Not an embedding look-up; that is index_select. Rule gather.embedding: `lenient` and `guide` look rows up when the
-    ranks differ, and when gather(table [V, D], 0, ids [B, S]) is written into a destination [.., .., D] of one rank more.
+    ranks differ, and when gather(table [V, D], 0, ids [B, S]) is written into a destination [.., .., D], one rank
+    more.
 
     Cost
     ----

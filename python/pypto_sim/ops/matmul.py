@@ -64,7 +64,7 @@ def _check_k(check: Check, a: list[int], b: list[int], a_trans: bool, b_trans: b
 
 def _bias(check: Check, bias: Any, dtype: DataType, n: int) -> Tensor:
     """The bias as [1, N]."""
-    bias = check.tensor("bias_tensor", bias, supported("fp16 bf16 fp32 int32"))
+    bias = check.tensor("bias_tensor", bias, supported("fp16 bf16 fp32 int32"), ranks=(1, 4))
     shape = shape_of(bias)
     if shape[-1] != n or math.prod(shape) != n:
         check.rule("shape.mismatch", f"`bias_tensor` has shape {shape}; it must be [1, {n}], one value per column of "

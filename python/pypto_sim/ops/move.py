@@ -12,7 +12,7 @@ from ..registry import Cost, op, supported
 from ..trace.scalar import SymbolicScalar
 from ..trace.tensor import Tensor
 from ._checks import INT32_MAX, Check, plain
-from ._shapes import clamped, offsets_arg, or_full, shape_arg, shape_of, valid_arg, valid_list
+from ._shapes import clamped, offsets_arg, or_full, rank_range, shape_arg, shape_of, valid_arg, valid_list
 
 ANY = supported("fp32 fp16 bf16 fp64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool")
 EXPANDABLE = supported("bf16 fp32 fp16 int8 int16 int32 uint8 uint16 uint32 bool")
@@ -509,7 +509,7 @@ def expand_clone(input: Tensor, shape: Sequence[int], *,
     [[1.0, 2.0], [1.0, 2.0]]
     """
     check = Check(expand_clone.spec)
-    input = check.tensor("input", input)
+    input = check.tensor("input", input, ranks=rank_range(check))
     source = shape_of(input)
     sizes = [n if s == -1 else s for s, n in zip(shape_arg(check, "shape", shape, infer=True),
                                                  [*source, *[-1] * len(shape)], strict=False)]
