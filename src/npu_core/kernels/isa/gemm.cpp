@@ -14,10 +14,11 @@ namespace {
 constexpr int WIDTH_MAX = 4 * W;
 constexpr int64_t B_PANEL_FLOATS = 8192;                          // a panel of B in the first-level cache
 constexpr int64_t RESIDENT_A_FLOATS = 1 << 18;
-constexpr int64_t BLOCK_K = 256, BLOCK_ROW_PANELS = 12;
-constexpr int64_t BLOCK_B_FLOATS = 1 << 21, BLOCK_COLUMNS = 1024;
-constexpr int64_t DIRECT_ROW_BYTES = 1024;                        // longer rows of B are read a few at a time, whole
-constexpr int64_t DIRECT_K = 8, DIRECT_PARTIAL_FLOATS = 4096;
+constexpr int64_t BLOCK_K = 512, BLOCK_ROW_PANELS = 12;
+constexpr int64_t BLOCK_B_FLOATS = 1 << 21, BLOCK_COLUMNS = 512;
+constexpr int64_t B_GROUP = 4;                                    // panels of B packed together if rows run across them
+constexpr int64_t DIRECT_K = 16, DIRECT_PARTIAL_FLOATS = 16384;
+constexpr int64_t AHEAD_IN_ROW_BYTES = 1024;
 
 int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -71,7 +72,7 @@ private:
     // Panels [panel][k][A_PITCH] of the rows, k range [k0, k0 + length).
     void pack_a(const RowPanels& panels, int64_t k0, int64_t length, float* out, ExponentRange& range) const {
         for (int64_t i = 0; i < panels.count; ++i, out += length * A_PITCH) {
-            pack(a.at(panels.first(i), k0), panels.height(i), length, out, A_PITCH);
+            pack(a.at(panels.first(i), k0), Panels{out, panels.height(i), length, A_PITCH});
             if (check_range) range.include(out, length * A_PITCH);
         }
     }
@@ -83,7 +84,8 @@ private:
             for (int64_t i = 0; i < columns; ++i) begin[i] = g.bias[n + i];
         t.start = first ? begin : nullptr;
         float* c = g.c + m * g.c_row_stride + n;
-        if (columns == width) {
+        // Several k blocks in one call: a local copy of C keeps rows far apart from evicting one another.
+        if (columns == width && t.k_len <= 2 * t.k_block) {
             t.c = c;
             t.c_pitch = g.c_row_stride;
             functions[rows - 1](t);
@@ -103,36 +105,37 @@ private:
 
     template <int V>
     const TileFunction* packed_functions(bool exact_products) const {
-        static constexpr TileFunctions<V, TypeF32, true> fast;
-        static constexpr TileFunctions<V, TypeF32, HAS_FMA> soft;
+        static constexpr TileFunctions<V, Packed, true> fast;
+        static constexpr TileFunctions<V, Packed, HAS_FMA> soft;
         return exact_products ? fast.function : soft.function;
     }
     const TileFunction* direct_functions() const {
-        static constexpr TileFunctions<4, TypeF32, true> f32;
-        static constexpr TileFunctions<4, TypeF16, true> f16;
-        static constexpr TileFunctions<4, TypeBF16, true> bf16;
+        static constexpr TileFunctions<4, InPlace<TypeF32>, true> f32;
+        static constexpr TileFunctions<4, InPlace<TypeF16>, true> f16;
+        static constexpr TileFunctions<4, InPlace<TypeBF16>, true> bf16;
         return b.type == DType::F32 ? f32.function : b.type == DType::F16 ? f16.function : bf16.function;
     }
 
+    // Rows of B are read a few at a time over their whole length; the chains of a row wait in `partial` meanwhile.
     void direct() {
-        const int rows = static_cast<int>(m1 - m0);
-        const int width = 4 * W;
+        const int rows = static_cast<int>(m1 - m0), width = 4 * W;
+        const int64_t step = b.k_stride * b.element_bytes(), row_bytes = (n1 - n0) * b.element_bytes();
         float* packed = scratch(Scratch::PACKED_A, g.k * A_PITCH);
-        pack(a.at(m0, 0), rows, g.k, packed, A_PITCH);
-        const bool whole_rows = (n1 - n0) * b.element_bytes() > DIRECT_ROW_BYTES;
-        const int64_t limit = whole_rows ? DIRECT_K : g.k;
-        const int64_t range = whole_rows ? DIRECT_PARTIAL_FLOATS / rows / width * width : width;
+        pack(a.at(m0, 0), Panels{packed, rows, g.k, A_PITCH});
+        const int64_t limit = n1 - n0 > width ? DIRECT_K : g.k;
+        const int64_t range = smaller(DIRECT_PARTIAL_FLOATS / rows, n1 - n0 + width) / width * width;
+        const int64_t ahead = row_bytes < 2 * AHEAD_IN_ROW_BYTES ? (AHEAD_BYTES / row_bytes + 1) * step : AHEAD_IN_ROW_BYTES;
         float* partial = scratch(Scratch::PARTIAL, rows * range);
-        float* last = scratch(Scratch::PACKED_B, g.k * width);   // the last panel may be narrower than a tile
-        const int64_t last_columns = (n1 - n0) % width;
-        if (last_columns) pack(b.at(n1 - last_columns, 0), last_columns, g.k, last, width);
+        const int64_t last_columns = (n1 - n0) % width;          // narrower than a tile: through a packed panel
+        float* last = scratch(Scratch::PACKED_B, g.k * width);
+        if (last_columns) pack(b.at(n1 - last_columns, 0), Panels{last, last_columns, g.k, width});
         for (int64_t nb = n0; nb < n1; nb += range)
             for (int64_t k0 = 0; k0 < g.k;) {
                 const Stretch s = stretch(k0, limit);
                 for (int64_t n = nb; n < n1 && n < nb + range; n += width) {
                     const int64_t columns = smaller(width, n1 - n);
-                    Tile t{packed + k0 * A_PITCH, b.at(n, k0).data, b.k_stride * b.element_bytes(), nullptr, 0, nullptr,
-                           partial + (n - nb), range, s.length, k_block, s.phase, s.suspend};
+                    Tile t{packed + k0 * A_PITCH, b.at(n, k0).data, step, nullptr, 0, nullptr, partial + (n - nb), range,
+                           s.length, k_block, s.phase, s.suspend, ahead};
                     const TileFunction* functions = direct_functions();
                     if (columns < width) {
                         t.b = reinterpret_cast<const char*>(last + k0 * width);
@@ -146,31 +149,32 @@ private:
     }
 
     void resident(const RowPanels& panels) {
-        const bool wide = panels.rows <= R_WIDE;
-        const int width = (wide ? 4 : 2) * W;
-        const int64_t limit = B_PANEL_FLOATS / width;
+        constexpr int width = 2 * W;
+        const int64_t limit = B_PANEL_FLOATS / width, group = b.lane_stride == 1 ? B_GROUP * width : width;
         ExponentRange a_range;
         float* packed_a = scratch(Scratch::PACKED_A, panels.count * g.k * A_PITCH);
         pack_a(panels, 0, g.k, packed_a, a_range);
-        float* packed_b = scratch(Scratch::PACKED_B, smaller(g.k, limit) * width);
-        float* partial = scratch(Scratch::PARTIAL, panels.count * R_MAX * width);
-        for (int64_t n = n0; n < n1; n += width) {
-            const int64_t columns = smaller(width, n1 - n);
+        float* packed_b = scratch(Scratch::PACKED_B, smaller(g.k, limit) * group);
+        float* partial = scratch(Scratch::PARTIAL, panels.rows * group);
+        for (int64_t nb = n0; nb < n1; nb += group)
             for (int64_t k0 = 0; k0 < g.k;) {
                 const Stretch s = stretch(k0, limit);
-                pack(b.at(n, k0), columns, s.length, packed_b, width);
+                const Panels packed{packed_b, smaller(group, n1 - nb), s.length, width, g.k - k0 - s.length};
+                pack(b.at(nb, k0), packed);
                 ExponentRange b_range;
-                if (check_range) b_range.include(packed_b, s.length * width);
+                if (check_range) b_range.include(packed_b, packed.floats());
                 const bool fast = exact && (!check_range || products_exact(a_range, b_range));
-                const TileFunction* functions = wide ? packed_functions<4>(fast) : packed_functions<2>(fast);
-                for (int64_t i = 0; i < panels.count; ++i) {
-                    Tile t{packed_a + (i * g.k + k0) * A_PITCH, reinterpret_cast<const char*>(packed_b), width * 4, nullptr, 0,
-                           nullptr, partial + i * R_MAX * width, width, s.length, k_block, s.phase, s.suspend};
-                    tile(functions, width, t, panels.first(i), panels.height(i), n, columns, k0 < k_block);
-                }
+                const TileFunction* functions = packed_functions<2>(fast);
+                for (int64_t n = nb; n < nb + packed.lanes; n += width)
+                    for (int64_t i = 0; i < panels.count; ++i) {
+                        const int64_t m = panels.first(i);
+                        Tile t{packed_a + (i * g.k + k0) * A_PITCH, reinterpret_cast<const char*>(packed_b + (n - nb) * s.length), width * 4,
+                               nullptr, 0, nullptr, partial + (m - m0) * group + (n - nb), group,
+                               s.length, k_block, s.phase, s.suspend, 0};
+                        tile(functions, width, t, m, panels.height(i), n, smaller(width, n1 - n), k0 < k_block);
+                    }
                 k0 += s.length;
             }
-        }
     }
 
     void blocked() {
@@ -183,10 +187,11 @@ private:
             const int64_t b_panels = ceil_div(n_end - nb, width);
             ExponentRange b_range;
             float* packed_b = scratch(Scratch::PACKED_B, b_panels * g.k * width);
-            for (int64_t j = 0; j < b_panels; ++j) {
-                float* out = packed_b + j * g.k * width;
-                pack(b.at(nb + j * width, 0), smaller(width, n_end - nb - j * width), g.k, out, width);
-                if (check_range) b_range.include(out, g.k * width);
+            for (int64_t j = 0; j < b_panels; j += B_GROUP) {
+                const int64_t n = nb + j * width;
+                const Panels out{packed_b + j * g.k * width, smaller(B_GROUP * width, n_end - n), g.k, width};
+                pack(b.at(n, 0), out);
+                if (check_range) b_range.include(out.data, out.floats());
             }
             for (int64_t i = 0; i < row_blocks; ++i)
                 row_block(RowPanels(m0 + (m1 - m0) * i / row_blocks, m0 + (m1 - m0) * (i + 1) / row_blocks), nb, n_end, packed_b, b_range);
@@ -210,7 +215,7 @@ private:
                     const int64_t m = panels.first(i);
                     Tile t{packed_a + i * s.length * A_PITCH, reinterpret_cast<const char*>(packed_b + (j * g.k + k0) * width), width * 4,
                            nullptr, 0, nullptr, partial + (m - panels.begin) * partial_pitch + j * width, partial_pitch,
-                           s.length, k_block, s.phase, s.suspend};
+                           s.length, k_block, s.phase, s.suspend, 0};
                     tile(functions, width, t, m, panels.height(i), n, smaller(width, n_end - n), k0 < k_block);
                 }
             }

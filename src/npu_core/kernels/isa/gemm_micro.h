@@ -28,6 +28,15 @@ struct Tile {
     int64_t partial_pitch;
     int64_t k_len, k_block, k_phase;                              // k_phase: position of the stretch in its first k block
     bool suspend;                                                 // the last chain goes on in the next stretch
+    int64_t ahead_bytes;                                          // what to prefetch of an operand read in place
+};
+
+struct Packed : TypeF32 {
+    static constexpr bool PREFETCH = false;
+};
+template <class T>
+struct InPlace : T {
+    static constexpr bool PREFETCH = true;
 };
 
 template <int R, int V, class T, bool EXACT_PRODUCT>
@@ -56,6 +65,8 @@ void tile_product(const Tile& t) {
             F column[V];
 #pragma GCC unroll 4
             for (int v = 0; v < V; ++v) column[v] = T::vector(b + v * W * T::BYTES);
+            if constexpr (T::PREFETCH)
+                for (int i = 0; i < V * W * T::BYTES; i += LINE_BYTES) __builtin_prefetch(b + t.ahead_bytes + i);
 #pragma GCC unroll 16
             for (int r = 0; r < R; ++r) {
                 const F row = splat(a[r]);

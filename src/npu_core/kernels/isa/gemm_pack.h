@@ -42,72 +42,92 @@ NPU_INLINE F vector_of(const char* p, int64_t count) {            // the first `
     return T::vector(buffer);
 }
 
+// Packed form of `lanes` lanes: panels of `width` lanes one after the other, each [k][width]; width is a multiple of W.
+struct Panels {
+    float* data;
+    int64_t lanes, k_len, width;
+    int64_t k_left = 0;                                           // what follows on the k axis: to prefetch the right bytes
+
+    int64_t count() const { return (lanes + width - 1) / width; }
+    int64_t floats() const { return count() * k_len * width; }
+};
+
+constexpr int64_t LINE_BYTES = 64;
+constexpr int64_t AHEAD_BYTES = 4096;                             // how far to prefetch: over several rows
+
 // Lanes next to each other in memory.
 template <class T>
-void pack_lanes(const Operand& s, int64_t lanes, int64_t k_len, float* out, int64_t pitch) {
+void pack_lanes(const Operand& s, const Panels& out) {
     const char* p = s.data;
-    const int64_t step = s.k_stride * T::BYTES;
-    const int64_t whole = lanes / W * W;
-    for (int64_t k = 0; k < k_len; ++k, p += step, out += pitch) {
-        int64_t l = 0;
-        for (; l < whole; l += W) store(out + l, T::vector(p + l * T::BYTES));
-        for (; l < pitch; l += W) store(out + l, vector_of<T>(p + l * T::BYTES, lanes - l));
+    const int64_t step = s.k_stride * T::BYTES, row_bytes = out.lanes * T::BYTES;
+    const int64_t ahead = (row_bytes < AHEAD_BYTES ? AHEAD_BYTES / row_bytes + 1 : 1) * step;
+    for (int64_t k = 0; k < out.k_len; ++k, p += step) {
+        for (int64_t i = 0; i < row_bytes; i += LINE_BYTES) __builtin_prefetch(p + ahead + i);
+        float* o = out.data + k * out.width;
+        for (int64_t first = 0; first < out.lanes; first += out.width, o += out.k_len * out.width)
+            for (int64_t l = 0; l < out.width; l += W)
+                store(o + l, vector_of<T>(p + (first + l) * T::BYTES, out.lanes - first - l));
     }
 }
 
 // Elements of one lane next to each other: W lanes at a time through a transposition. Lanes that do not exist repeat
-// lane 0; nobody reads their products.
+// an existing one; nobody reads their products.
 template <class T>
-void pack_k(const Operand& s, int64_t lanes, int64_t k_len, float* out, int64_t pitch) {
+void pack_k(const Operand& s, const Panels& out) {
     constexpr int PER_WORD = 4 / T::BYTES;                        // elements in 32 bits
-    for (int64_t group = 0; group < pitch; group += W) {
+    const int64_t lane_step = s.lane_stride * T::BYTES, ahead = out.k_left ? out.k_len * T::BYTES : out.width * lane_step;
+    for (int64_t group = 0; group < out.count() * out.width; group += W) {
         const char* p[W];
-        for (int64_t i = 0; i < W; ++i)
-            p[i] = s.data + (group + i < lanes ? group + i : 0) * s.lane_stride * T::BYTES;
-        float* o = out + group;
+        for (int64_t i = 0; i < W; ++i) p[i] = s.data + (group + i < out.lanes ? group + i : 0) * lane_step;
+        float* o = out.data + group / out.width * out.k_len * out.width + group % out.width;
         int64_t k = 0;
-        for (; k + PER_WORD * W <= k_len; k += PER_WORD * W) {
+        for (; k + PER_WORD * W <= out.k_len; k += PER_WORD * W) {
             I row[W];
-            for (int i = 0; i < W; ++i) row[i] = load<I>(p[i] + k * T::BYTES);
+            for (int i = 0; i < W; ++i) {
+                row[i] = load<I>(p[i] + k * T::BYTES);
+                __builtin_prefetch(p[i] + k * T::BYTES + ahead);
+            }
             transpose(row);
             for (int i = 0; i < W; ++i) {
                 if constexpr (PER_WORD == 1) {
-                    store(o + (k + i) * pitch, row[i]);
+                    store(o + (k + i) * out.width, row[i]);
                 } else {
-                    store(o + (k + 2 * i) * pitch, T::low(row[i]));
-                    store(o + (k + 2 * i + 1) * pitch, T::high(row[i]));
+                    store(o + (k + 2 * i) * out.width, T::low(row[i]));
+                    store(o + (k + 2 * i + 1) * out.width, T::high(row[i]));
                 }
             }
         }
-        for (; k < k_len; k += W) {
-            const int64_t count = k_len - k < W ? k_len - k : W;
+        for (; k < out.k_len; k += W) {
+            const int64_t count = out.k_len - k < W ? out.k_len - k : W;
             I row[W];
             for (int i = 0; i < W; ++i) row[i] = bits(vector_of<T>(p[i] + k * T::BYTES, count));
             transpose(row);
-            for (int64_t i = 0; i < count; ++i) store(o + (k + i) * pitch, row[i]);
+            for (int64_t i = 0; i < count; ++i) store(o + (k + i) * out.width, row[i]);
         }
     }
 }
 
 template <class T>
-void pack_any(const Operand& s, int64_t lanes, int64_t k_len, float* out, int64_t pitch) {
-    for (int64_t k = 0; k < k_len; ++k)
-        for (int64_t l = 0; l < pitch; ++l)
-            out[k * pitch + l] = l < lanes ? vector_of<T>(s.data + (l * s.lane_stride + k * s.k_stride) * T::BYTES, 1)[0] : 0.0f;
+void pack_any(const Operand& s, const Panels& out) {
+    for (int64_t first = 0; first < out.lanes; first += out.width)
+        for (int64_t k = 0; k < out.k_len; ++k)
+            for (int64_t l = 0; l < out.width; ++l) {
+                const char* p = s.data + ((first + l) * s.lane_stride + k * s.k_stride) * T::BYTES;
+                out.data[first * out.k_len + k * out.width + l] = first + l < out.lanes ? vector_of<T>(p, 1)[0] : 0.0f;
+            }
 }
 
 template <class T>
-void pack_as(const Operand& s, int64_t lanes, int64_t k_len, float* out, int64_t pitch) {
-    if (s.lane_stride == 1) pack_lanes<T>(s, lanes, k_len, out, pitch);
-    else if (s.k_stride == 1) pack_k<T>(s, lanes, k_len, out, pitch);
-    else pack_any<T>(s, lanes, k_len, out, pitch);
+void pack_as(const Operand& s, const Panels& out) {
+    if (s.lane_stride == 1) pack_lanes<T>(s, out);
+    else if (s.k_stride == 1) pack_k<T>(s, out);
+    else pack_any<T>(s, out);
 }
 
-// pitch: a multiple of W, at least `lanes`.
-inline void pack(const Operand& s, int64_t lanes, int64_t k_len, float* out, int64_t pitch) {
-    if (s.type == DType::F32) pack_as<TypeF32>(s, lanes, k_len, out, pitch);
-    else if (s.type == DType::F16) pack_as<TypeF16>(s, lanes, k_len, out, pitch);
-    else pack_as<TypeBF16>(s, lanes, k_len, out, pitch);
+inline void pack(const Operand& s, const Panels& out) {
+    if (s.type == DType::F32) pack_as<TypeF32>(s, out);
+    else if (s.type == DType::F16) pack_as<TypeF16>(s, out);
+    else pack_as<TypeBF16>(s, out);
 }
 
 // Exponents (of 2) of the finite non-zero values of a packed operand; without any, low > high.
