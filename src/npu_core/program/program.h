@@ -47,6 +47,7 @@ struct TileInfo { std::vector<int64_t> vec; std::vector<int64_t> cube; bool spli
 
 struct Op {
     int32_t row;             // index of OpRow
+    uint8_t opcode = 255;    // executor kernel of the row (program/opcodes.h), filled in by the builder
     Span outs, ins;          // pool ids: tensor ids
     Span ints, floats;       // pools ints, floats
     Span scalars;            // pool ids: expression ids
