@@ -1,0 +1,540 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# distutils: language = c++
+"""Thin binding of the compiled core: checks buffers, drops the GIL, calls C++."""
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport shared_ptr, unique_ptr
+from libcpp.pair cimport pair
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+
+cdef extern from "npu_core/base/types.h" namespace "npu" nogil:
+    cdef cppclass Shape:
+        int rank
+        int64_t& operator[](int)
+
+cdef extern from "npu_core/base/thread_pool.h" namespace "npu" nogil:
+    void set_thread_count(int n) except +
+    int thread_count()
+
+cdef extern from "npu_core/kernels/kernels.h" namespace "npu" nogil:
+    cdef struct KernelTable:
+        const char* isa
+    const KernelTable& kernels() except +
+    const char* const* cpp_available_isas "npu::available_isas"(int* count)
+    void cpp_select_isa "npu::select_isa"(const char* name) except +
+
+cdef extern from "npu_core/program/opcodes.h" namespace "npu" nogil:
+    ctypedef struct OpcodeInfo:
+        pass
+    cdef enum class Opcode(uint8_t):
+        COUNT
+    const OpcodeInfo& opcode_info "npu::info"(Opcode)
+
+cdef extern from *:
+    """
+    #include "npu_core/program/opcodes.h"
+    static inline int npu_opcode_count() { return static_cast<int>(npu::Opcode::COUNT); }
+    static inline std::string npu_opcode_name(int i) { return std::string(npu::info(static_cast<npu::Opcode>(i)).name); }
+    """
+    int npu_opcode_count() nogil
+    string npu_opcode_name(int i) nogil
+
+cdef extern from "npu_core/program/program.h" namespace "npu" nogil:
+    cdef cppclass CppOpRow "npu::OpRow":
+        string name, kernel, cost_class, instr
+        cbool bf16_arith, fp16_arith
+    const vector[CppOpRow]& op_rows()
+    void cpp_set_op_rows "npu::set_op_rows"(vector[CppOpRow] rows) except +
+
+    cdef enum class Numerics(uint8_t):
+        CURRENT
+        V0_2_0
+    cdef cppclass Span:
+        int32_t begin, count
+    cdef cppclass TensorInfo:
+        Shape shape
+        int arg_index
+        string name
+    cdef cppclass CppOp "npu::Op":
+        int32_t row, tile, options, label
+        Span outs, ins, ints, floats, scalars
+        unsigned int wide_ins
+        cbool wide_out
+    cdef cppclass TileInfo:
+        vector[int64_t] vec, cube
+        cbool split_k
+    cdef enum class ItemKind(uint8_t):
+        OP, DECL, SET, ASSEMBLE, LOAD, STORE, BLOCK, IF, LOOP, TRAP
+    cdef cppclass Item:
+        ItemKind kind
+        int32_t a, b, c, line
+        Span span, unroll
+        cbool parallel, submit_before
+    cdef cppclass Body:
+        vector[Item] items
+    cdef cppclass CppProgram "npu::Program":
+        vector[TensorInfo] tensors
+        vector[CppOp] ops
+        vector[Body] bodies
+        vector[int32_t] ids
+        vector[int64_t] ints
+        vector[double] floats
+        vector[TileInfo] tiles
+        vector[string] lines, labels, options
+        int32_t scalar_slots
+
+cdef extern from "npu_core/program/listing.h" namespace "npu" nogil:
+    string expr_text(const CppProgram& p, int32_t e)
+    string program_text(const CppProgram& p)
+    const char* item_kind_text(ItemKind kind)
+
+cdef extern from "npu_core/program/builder.h" namespace "npu" nogil:
+    cdef cppclass OpRequest:
+        int32_t row, tile, options, label, line
+        vector[int32_t] outs, ins, scalars
+        vector[int64_t] ints
+        vector[double] floats
+    cdef cppclass LoopRequest:
+        int32_t slot, start, stop, step, line
+        cbool parallel, submit_before
+        vector[int64_t] unroll
+    cdef cppclass Builder:
+        Builder(Numerics numerics) except +
+        const CppProgram& program()
+        cbool finished()
+        int32_t tensor(int dtype, const vector[int64_t]& shape, int arg_index, string name) except +
+        int32_t constant(int64_t value) except +
+        int32_t expr(int op, int32_t a, int32_t b) except +
+        pair[int32_t, int32_t] scalar(int kind) except +
+        int32_t tile(vector[int64_t] vec, vector[int64_t] cube, cbool split_k) except +
+        int32_t line(string text) except +
+        int32_t label(string text) except +
+        int32_t options(string text) except +
+        void op(const OpRequest& r) except +
+        void decl(int32_t t, int32_t line) except +
+        void set(int32_t dst, int32_t src, int32_t line) except +
+        void assemble(int32_t dst, int32_t src, const vector[int32_t]& offsets, int32_t line) except +
+        void load(int32_t slot, int32_t t, const vector[int32_t]& index, int32_t line) except +
+        void store(int32_t t, int32_t value, const vector[int32_t]& index, int32_t line) except +
+        void block() except +
+        void begin_loop(const LoopRequest& r) except +
+        void end_loop() except +
+        void begin_if(int32_t cond, int32_t line) except +
+        void begin_else() except +
+        void end_if() except +
+        void trap(int32_t number, int32_t line) except +
+        void finish() except +
+
+cdef extern from "npu_core/numeric/schedule.h" namespace "npu" nogil:
+    cdef cppclass Schedule:
+        pass
+    shared_ptr[const Schedule] make_schedule(const CppProgram& p) except +
+
+cdef extern from "npu_core/numeric/machine.h" namespace "npu" nogil:
+    cdef cppclass ArgMemory:
+        char* data
+        int64_t bytes
+        cbool writable
+    cdef enum class Poison(uint8_t):
+        OFF
+        CHECK
+        TRACE
+    cdef cppclass MachineOptions:
+        Poison poison
+        cbool clamp_elements, fuse, keep
+    cdef cppclass Candidate:
+        string op, line, text
+    cdef enum class Outcome(uint8_t):
+        OK
+        FAULT
+        TRAP
+    cdef cppclass Report:
+        Outcome outcome
+        string code, message, line
+        int32_t trap
+    cdef cppclass CppMachine "npu::Machine":
+        Report run(const Schedule& schedule)
+        Report step()
+        int64_t scalar(int32_t slot) except +
+        Shape valid(int32_t t) except +
+        vector[char] read(int32_t t, cbool wide) except +
+        cbool is_ready(int32_t t)
+        void release(int32_t t)
+        const vector[Candidate]& candidates()
+        const vector[Candidate]& warnings()
+
+cdef extern from *:
+    """
+    #include "npu_core/numeric/machine.h"
+    // Construction and reads report a Fault by value, so that Python can raise it with its code.
+    static npu::Report npu_make_machine(const npu::Program& p, std::vector<npu::ArgMemory> args, npu::MachineOptions o,
+                                        std::unique_ptr<npu::Machine>& out) {
+        npu::Report r;
+        try { out = std::make_unique<npu::Machine>(p, std::move(args), o); }
+        catch (const npu::Fault& f) { r.outcome = npu::Outcome::FAULT; r.code = f.code; r.message = f.message; }
+        return r;
+    }
+    static npu::Report npu_read(npu::Machine& m, int32_t t, bool wide, std::vector<char>& out) {
+        npu::Report r;
+        try { out = m.read(t, wide); }
+        catch (const npu::Fault& f) { r.outcome = npu::Outcome::FAULT; r.code = f.code; r.message = f.message; }
+        return r;
+    }
+    """
+    Report npu_make_machine(const CppProgram& p, vector[ArgMemory] args, MachineOptions o, unique_ptr[CppMachine]& out) except +
+    Report npu_read(CppMachine& m, int32_t t, cbool wide, vector[char]& out) except +
+
+
+class CoreError(Exception):
+    """Run-time fault found by the core. args: (code, message, line "file:line" or "")."""
+
+
+class TrapReached(Exception):
+    """A recorded Python exception has to be raised now. args: (trap number,)."""
+
+
+cdef str text(const string& s):
+    return s.decode("utf-8", "replace")
+
+
+cdef int check(const Report& r) except -1:
+    if r.outcome == Outcome.FAULT:
+        raise CoreError(text(r.code), text(r.message), text(r.line))
+    if r.outcome == Outcome.TRAP:
+        raise TrapReached(r.trap)
+    return 0
+
+
+def isa():
+    return kernels().isa.decode()
+
+
+def available_isas():
+    cdef int count = 0
+    cdef const char* const* names = cpp_available_isas(&count)
+    return [names[i].decode() for i in range(count)]
+
+
+def select_isa(str name):
+    cpp_select_isa(name.encode())
+
+
+def set_threads(int n):
+    set_thread_count(n)
+
+
+def threads():
+    return thread_count()
+
+
+def executor_kernels():
+    return [text(npu_opcode_name(i)) for i in range(npu_opcode_count())]
+
+
+def set_op_rows(rows):
+    cdef vector[CppOpRow] out
+    cdef CppOpRow row
+    for name, kernel, cost_class, instr, bf16_arith, fp16_arith in rows:
+        row.name = name.encode()
+        row.kernel = kernel.encode()
+        row.cost_class = cost_class.encode()
+        row.instr = instr.encode()
+        row.bf16_arith = bf16_arith
+        row.fp16_arith = fp16_arith
+        out.push_back(row)
+    cpp_set_op_rows(out)
+
+
+cdef class Program:
+    cdef unique_ptr[Builder] builder
+    cdef shared_ptr[const Schedule] schedule
+
+    def __cinit__(self, int numerics=0):
+        if numerics not in (0, 1):
+            raise ValueError("numerics is 0 (current) or 1 (0.2.0)")
+        self.builder.reset(new Builder(Numerics.V0_2_0 if numerics else Numerics.CURRENT))
+
+    def tensor(self, int dtype, shape, int arg_index=-1, str name=""):
+        cdef vector[int64_t] s = shape
+        return self.builder.get().tensor(dtype, s, arg_index, name.encode())
+
+    def const(self, int64_t value):
+        return self.builder.get().constant(value)
+
+    def expr(self, int op, int32_t a, int32_t b=-1):
+        return self.builder.get().expr(op, a, b)
+
+    def scalar(self, int kind):
+        cdef pair[int32_t, int32_t] r = self.builder.get().scalar(kind)
+        return r.first, r.second
+
+    def tile(self, vec, cube, bint split_k):
+        cdef vector[int64_t] v = vec
+        cdef vector[int64_t] c = cube
+        return self.builder.get().tile(v, c, split_k)
+
+    def line(self, str text):
+        return self.builder.get().line(text.encode())
+
+    def label(self, str text):
+        return self.builder.get().label(text.encode())
+
+    def options(self, str text):
+        return self.builder.get().options(text.encode())
+
+    def op(self, int32_t row, outs, ins, ints=(), floats=(), scalars=(), int32_t tile=-1, int32_t options=-1,
+           int32_t label=-1, int32_t line=-1):
+        cdef OpRequest r
+        r.row = row
+        for i in outs:
+            r.outs.push_back(i)
+        for i in ins:
+            r.ins.push_back(i)
+        for i in ints:
+            r.ints.push_back(<int64_t>i)
+        for x in floats:
+            r.floats.push_back(<double>x)
+        for i in scalars:
+            r.scalars.push_back(i)
+        r.tile = tile
+        r.options = options
+        r.label = label
+        r.line = line
+        self.builder.get().op(r)
+
+    def decl(self, int32_t tensor, int32_t line=-1):
+        self.builder.get().decl(tensor, line)
+
+    def set(self, int32_t dst, int32_t src, int32_t line=-1):
+        self.builder.get().set(dst, src, line)
+
+    def assemble(self, int32_t dst, int32_t src, offsets, int32_t line=-1):
+        cdef vector[int32_t] o = offsets
+        self.builder.get().assemble(dst, src, o, line)
+
+    def load(self, int32_t slot, int32_t tensor, index, int32_t line=-1):
+        cdef vector[int32_t] i = index
+        self.builder.get().load(slot, tensor, i, line)
+
+    def store(self, int32_t tensor, int32_t value, index, int32_t line=-1):
+        cdef vector[int32_t] i = index
+        self.builder.get().store(tensor, value, i, line)
+
+    def block(self):
+        self.builder.get().block()
+
+    def begin_loop(self, int32_t slot, int32_t start, int32_t stop, int32_t step, bint parallel=False, int32_t line=-1,
+                   unroll=(), bint submit_before=False):
+        cdef LoopRequest r
+        r.slot = slot
+        r.start = start
+        r.stop = stop
+        r.step = step
+        r.parallel = parallel
+        r.submit_before = submit_before
+        r.line = line
+        for i in unroll:
+            r.unroll.push_back(<int64_t>i)
+        self.builder.get().begin_loop(r)
+
+    def end_loop(self):
+        self.builder.get().end_loop()
+
+    def begin_if(self, int32_t cond, int32_t line=-1):
+        self.builder.get().begin_if(cond, line)
+
+    def begin_else(self):
+        self.builder.get().begin_else()
+
+    def end_if(self):
+        self.builder.get().end_if()
+
+    def trap(self, int32_t number, int32_t line=-1):
+        self.builder.get().trap(number, line)
+
+    def finish(self):
+        self.builder.get().finish()
+        if not self.schedule.get():
+            self.schedule = make_schedule(self.builder.get().program())
+
+    def finished(self):
+        return self.builder.get().finished()
+
+    def __str__(self):
+        return text(program_text(self.builder.get().program()))
+
+    def items(self):
+        return list_body(self.builder.get().program(), 0)
+
+
+cdef list id_list(const CppProgram& p, Span s):
+    return [p.ids[s.begin + i] for i in range(s.count)]
+
+
+cdef list expr_list(const CppProgram& p, Span s):
+    return [text(expr_text(p, p.ids[s.begin + i])) for i in range(s.count)]
+
+
+cdef str pool_text(const vector[string]& pool, int32_t i):
+    return text(pool[i]) if i >= 0 else ""
+
+
+cdef list list_body(const CppProgram& p, int32_t body):
+    cdef list out = []
+    cdef size_t i, count = p.bodies[body].items.size()
+    for i in range(count):
+        out.append(list_item(p, p.bodies[body].items[i]))
+    return out
+
+
+cdef dict list_op(const CppProgram& p, const CppOp& op):
+    cdef dict d = {"op": text(op_rows()[op.row].name), "outs": id_list(p, op.outs), "ins": id_list(p, op.ins)}
+    d["ints"] = [p.ints[op.ints.begin + i] for i in range(op.ints.count)]
+    d["floats"] = [p.floats[op.floats.begin + i] for i in range(op.floats.count)]
+    d["scalars"] = expr_list(p, op.scalars)
+    d["tile"] = None
+    if op.tile >= 0:
+        d["tile"] = (tuple(p.tiles[op.tile].vec), tuple(p.tiles[op.tile].cube), p.tiles[op.tile].split_k)
+    d["label"] = pool_text(p.labels, op.label)
+    d["options"] = pool_text(p.options, op.options)
+    d["wide_ins"] = op.wide_ins
+    d["wide_out"] = op.wide_out
+    return d
+
+
+cdef dict list_item(const CppProgram& p, const Item& it):
+    cdef dict d = {"kind": item_kind_text(it.kind).decode(), "line": pool_text(p.lines, it.line)}
+    if it.kind == ItemKind.OP:
+        d.update(list_op(p, p.ops[it.a]))
+    elif it.kind == ItemKind.DECL:
+        d["tensor"] = it.a
+    elif it.kind == ItemKind.SET:
+        d["dst"] = it.a
+        d["src"] = it.b
+    elif it.kind == ItemKind.ASSEMBLE:
+        d["dst"] = it.a
+        d["src"] = it.b
+        d["offsets"] = expr_list(p, it.span)
+    elif it.kind == ItemKind.LOAD:
+        d["slot"] = it.a
+        d["tensor"] = it.b
+        d["index"] = expr_list(p, it.span)
+    elif it.kind == ItemKind.STORE:
+        d["tensor"] = it.a
+        d["value"] = text(expr_text(p, it.b))
+        d["index"] = expr_list(p, it.span)
+    elif it.kind == ItemKind.IF:
+        d["cond"] = text(expr_text(p, it.a))
+        d["then"] = list_body(p, it.b)
+        d["else"] = list_body(p, it.c)
+    elif it.kind == ItemKind.LOOP:
+        d["slot"] = it.a
+        d["bounds"] = expr_list(p, it.span)
+        d["parallel"] = it.parallel
+        d["unroll"] = [p.ints[it.unroll.begin + i] for i in range(it.unroll.count)]
+        d["submit_before"] = it.submit_before
+        d["body"] = list_body(p, it.b)
+    elif it.kind == ItemKind.TRAP:
+        d["trap"] = it.a
+    return d
+
+
+cdef class ArgBuffer:
+    """Holds one argument's memory for the life of a Machine."""
+    cdef Py_buffer view
+    cdef bint held, writable
+
+    def __cinit__(self, array):
+        self.held = False
+        try:
+            PyObject_GetBuffer(array, &self.view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
+            self.writable = True
+        except (BufferError, ValueError):
+            PyObject_GetBuffer(array, &self.view, PyBUF_C_CONTIGUOUS)
+            self.writable = False
+        self.held = True
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.view)
+
+
+cdef class Machine:
+    cdef unique_ptr[CppMachine] machine
+    cdef Program program
+    cdef list buffers
+    cdef bint busy
+
+    def __cinit__(self, Program program, args, int poison=1, bint clamp_elements=False, bint fuse=True, bint keep=False):
+        cdef vector[ArgMemory] memory
+        cdef ArgMemory m
+        cdef MachineOptions options
+        cdef ArgBuffer b
+        if poison not in (0, 1, 2):
+            raise ValueError("poison is 0 (off), 1 (check) or 2 (trace)")
+        self.program = program
+        self.buffers = [ArgBuffer(a) for a in args]
+        for b in self.buffers:
+            m.data = <char*>b.view.buf
+            m.bytes = b.view.len
+            m.writable = b.writable
+            memory.push_back(m)
+        options.poison = <Poison>poison
+        options.clamp_elements = clamp_elements
+        options.fuse = fuse
+        options.keep = keep
+        check(npu_make_machine(program.builder.get().program(), memory, options, self.machine))
+
+    cdef int enter(self) except -1:
+        if self.busy:
+            raise RuntimeError("this Machine is already running")
+        self.busy = True
+        return 0
+
+    def run(self):
+        if not self.program.schedule.get():
+            raise RuntimeError("finish() the Program before run()")
+        cdef const Schedule* schedule = self.program.schedule.get()
+        cdef CppMachine* m = self.machine.get()
+        cdef Report r
+        self.enter()
+        with nogil:
+            r = m.run(schedule[0])
+        self.busy = False
+        check(r)
+
+    def step(self):
+        cdef CppMachine* m = self.machine.get()
+        cdef Report r
+        self.enter()
+        with nogil:
+            r = m.step()
+        self.busy = False
+        check(r)
+
+    def scalar(self, int32_t slot):
+        return self.machine.get().scalar(slot)
+
+    def valid(self, int32_t tensor):
+        cdef Shape s = self.machine.get().valid(tensor)
+        return [s[i] for i in range(s.rank)]
+
+    def is_ready(self, int32_t tensor):
+        return self.machine.get().is_ready(tensor)
+
+    def read(self, int32_t tensor, bint wide=False):
+        cdef vector[char] out
+        check(npu_read(self.machine.get()[0], tensor, wide, out))
+        return out.data()[:out.size()] if out.size() else b""
+
+    def free(self, int32_t tensor):
+        self.machine.get().release(tensor)
+
+    def candidates(self):
+        return [(text(c.op), text(c.line), text(c.text)) for c in self.machine.get().candidates()]
+
+    def warnings(self):
+        return [(text(c.op), text(c.line), text(c.text)) for c in self.machine.get().warnings()]

@@ -1,0 +1,152 @@
+// The numeric executor: runs a Program on argument memory, replaying a finished tree or stepping item by item.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "npu_core/base/buffer_pool.h"
+#include "npu_core/base/fault.h"
+#include "npu_core/numeric/schedule.h"
+#include "npu_core/numeric/value.h"
+#include "npu_core/program/program.h"
+
+namespace npu {
+
+struct ArgMemory {
+    char* data = nullptr;
+    int64_t bytes = 0;
+    bool writable = true;
+};
+
+enum class Poison : uint8_t { OFF, CHECK, TRACE };
+
+struct MachineOptions {
+    Poison poison = Poison::CHECK;
+    bool clamp_elements = false;  // an element read past the end is clamped and warned about
+    bool fuse = true;             // strips of several elementwise operations
+    bool keep = false;            // no early release: every value can be read after run()
+};
+
+struct Candidate { std::string op, line, text; };
+
+enum class Outcome : uint8_t { OK, FAULT, TRAP };
+struct Report {
+    Outcome outcome = Outcome::OK;
+    std::string code, message, line;
+    int32_t trap = NONE;
+};
+
+struct Group;   // elementwise operations executed together
+
+class Machine {
+  public:
+    Machine(const Program& program, std::vector<ArgMemory> args, MachineOptions options);
+    ~Machine();
+
+    Report run(const Schedule& schedule) noexcept;  // replay a finished Program
+    Report step() noexcept;                         // execute the items appended since the last call
+    int64_t scalar(Id slot) const;
+    Shape valid(Id t) const;
+    bool is_ready(Id t) const { return static_cast<size_t>(t) < env_.size() && env_[t].state == State::READY; }
+    // Static shape, contiguous, in the logical dtype or fp32 (`wide`), poison outside the valid box.
+    std::vector<char> read(Id t, bool wide);
+    DType read_dtype(Id t, bool wide) const;
+    void release(Id t);
+    const std::vector<Candidate>& candidates() const { return candidates_; }
+    const std::vector<Candidate>& warnings() const { return warnings_; }
+
+  private:
+    // machine.cpp: items and control flow
+    template <class F> Report guarded(F&& f) noexcept;
+    void prepare();
+    void run_body(const Schedule& s, Id body);
+    void run_item(const Item& item);
+    void run_op(const Op& op);
+    void set(const Item& item);
+    void load(const Item& item);
+    void store(const Item& item);
+    int64_t element_index(const Item& item, const Value& v, Id t, bool write);
+
+    // expr.cpp
+    void measure_exprs();
+    int64_t eval(Id e) const;
+    int64_t scalar_arg(const Op& op, int i) const { return eval(p_.ids[op.scalars.begin + i]); }
+
+    // values.cpp: reading and defining values
+    Value& ready(Id t);
+    const char* narrow(Value& v);
+    Operand operand(const Op& op, int i);              // inside the valid box only
+    Operand operand_of(Value& v, bool wide);
+    Operand whole(const Op& op, int i);                // all of the shape: poison where undefined, noted as candidate
+    Operand covering(const Op& op, int i, const Shape& box);
+    Operand contiguous(Operand o);                     // valid box copied to a dense array if needed
+    char* result(const Op& op, int i, const Shape& valid);
+    char* define(Id t, DType dtype, const Shape& shape, const Shape& valid, bool wide = false);
+    void share(Id t, const Value& src, const Shape& shape, const Shape& valid, const Strides& stride, const char* data);
+    BufferRef scratch(int64_t bytes) { return BufferRef(pool_->take(bytes)); }
+    const TensorInfo& tensor(Id t) const { return p_.tensors[t]; }
+    Id in_id(const Op& op, int i) const { return p_.ids[op.ins.begin + i]; }
+    Id out_id(const Op& op, int i) const { return p_.ids[op.outs.begin + i]; }
+    int64_t int_arg(const Op& op, int i) const { return p_.ints[op.ints.begin + i]; }
+    double float_arg(const Op& op, int i) const { return op.floats.count > i ? p_.floats[op.floats.begin + i] : 0.0; }
+    int64_t int_or(const Op& op, int i, int64_t otherwise) const { return op.ints.count > i ? int_arg(op, i) : otherwise; }
+    Shape given_valid(const Op& op, int first_scalar, const Shape& shape) const;
+
+    // memory.cpp: argument memory, assemble
+    void note_alias(Id t);
+    void before_write(int region, const char* begin, const char* end);
+    void own(Value& v);                                // a private dense copy of the storage
+    void assemble(Id dst, Id src, const Shape& offset);
+    void assemble_into_argument(Value& d, Id dst, Value& s, const Shape& offset, const Shape& box);
+    void assemble_into_local(Value& d, Id dst, Value& s, const Shape& offset, const Shape& box);
+    static void add_piece(Value& v, const Shape& offset, const Shape& extent);
+
+    // candidates
+    int note_candidate(const Op* op, const std::string& text);
+    std::string op_name(const Op* op) const;
+    std::string current_line() const;
+
+    // one file each: elementwise, reduce, matmul, move, create, index
+    void elementwise(const Op& op);
+    bool run_group(const Group& g, const Op* alone);
+    void reduce(const Op& op);
+    void topk(const Op& op);
+    void matmul(const Op& op);
+    void view(const Op& op);
+    void reshape(const Op& op);
+    void insert_or_drop_axis(const Op& op);
+    void transpose(const Op& op);
+    void concat(const Op& op);
+    void expand(const Op& op);
+    void clone(const Op& op);
+    void fillpad(const Op& op);
+    void triangle(const Op& op);
+    void deinterleave(const Op& op);
+    void gathermask(const Op& op);
+    void full(const Op& op);
+    void arange(const Op& op);
+    void gather(const Op& op);
+    void index_select(const Op& op);
+    void scatter(const Op& op);
+    void scatter_update(const Op& op);
+    Operand index_operand(const Op& op, int i);
+
+    const Program& p_;
+    std::vector<ArgMemory> args_;
+    std::vector<int16_t> region_of_arg_;
+    MachineOptions options_;
+    PoolLease pool_;
+    std::vector<Value> env_;                           // after pool_: buffers go back before the pool does
+    std::vector<std::vector<Id>> aliases_;             // per region: locals that may point into it
+    std::vector<uint8_t> listed_;                      // tensor is in aliases_
+    std::vector<int64_t> scalars_;
+    std::vector<uint8_t> expr_nodes_;                  // size of each expression as a tree, capped
+    std::vector<Candidate> candidates_, warnings_;
+    const Item* item_ = nullptr;                       // being executed, for messages
+    Item step_item_{};
+    size_t stepped_ = 0;                               // items of the kernel body already executed
+    std::vector<std::unique_ptr<Group>> single_;       // per op: its group of one, built on first use
+};
+
+}  // namespace npu

@@ -1,0 +1,189 @@
+// Machine: argument memory, snapshots of views of it, and assemble.
+#include <algorithm>
+#include <cstring>
+
+#include "npu_core/numeric/machine.h"
+#include "npu_core/program/listing.h"
+
+namespace npu {
+
+namespace {
+
+// First and one past the last byte that a value's valid box touches.
+std::pair<const char*, const char*> extent(const Value& v) {
+    if (is_empty(v.valid)) return {v.data, v.data};
+    int64_t last = 0;
+    for (int i = 0; i < v.valid.rank; ++i) last += (v.valid[i] - 1) * v.stride[i];
+    return {v.data, v.data + (last + 1) * dtype_size_bytes(v.dtype)};
+}
+
+// The union of two boxes if that is a box.
+bool join(std::pair<Shape, Shape>& a, const std::pair<Shape, Shape>& b) {
+    int differing = -1;
+    bool a_in_b = true, b_in_a = true;
+    for (int i = 0; i < a.first.rank; ++i) {
+        const int64_t a0 = a.first[i], a1 = a0 + a.second[i], b0 = b.first[i], b1 = b0 + b.second[i];
+        a_in_b &= b0 <= a0 && a1 <= b1;
+        b_in_a &= a0 <= b0 && b1 <= a1;
+        if (a0 != b0 || a1 != b1) differing = differing < 0 ? i : -2;
+        if (differing == -2 && !a_in_b && !b_in_a) return false;
+    }
+    if (b_in_a) return true;
+    if (a_in_b) return a = b, true;
+    if (differing < 0) return false;
+    const int64_t a0 = a.first[differing], a1 = a0 + a.second[differing];
+    const int64_t b0 = b.first[differing], b1 = b0 + b.second[differing];
+    if (std::max(a0, b0) > std::min(a1, b1)) return false;
+    a.first[differing] = std::min(a0, b0);
+    a.second[differing] = std::max(a1, b1) - a.first[differing];
+    return true;
+}
+
+}  // namespace
+
+void Machine::note_alias(Id t) {
+    if (listed_[t]) return;
+    listed_[t] = 1;
+    aliases_[env_[t].region].push_back(t);
+}
+
+void Machine::own(Value& v) {
+    BufferRef copy = scratch(v.shape.count() * dtype_size_bytes(v.dtype));
+    const Strides dense = dense_strides(v.shape);
+    copy_box(dtype_size_bytes(v.dtype), v.data, v.stride, copy.data(), dense, v.valid);
+    v.data = copy.data();
+    v.store = std::move(copy);
+    v.stride = dense;
+    v.dense = true;
+    v.region = -1;
+    v.through = false;
+}
+
+// Values that look at bytes [begin, end) of an argument keep what they saw.
+void Machine::before_write(int region, const char* begin, const char* end) {
+    auto& list = aliases_[region];
+    for (size_t i = 0; i < list.size();) {
+        const Id t = list[i];
+        Value& v = env_[t];
+        const bool looking = v.state == State::READY && v.region == region && !v.through;
+        bool drop = !looking;
+        if (looking) {
+            const auto [first, last] = extent(v);
+            if (first < end && begin < last) {
+                own(v);
+                drop = true;
+            }
+        }
+        if (drop) {
+            listed_[t] = 0;
+            list[i] = list.back();
+            list.pop_back();
+        } else {
+            ++i;
+        }
+    }
+}
+
+void Machine::assemble(Id dst, Id src, const Shape& offset) {
+    Value& d = env_[dst];
+    Value& s = ready(src);
+    const bool fresh = d.state != State::READY;
+    const Shape& d_shape = fresh ? tensor(dst).shape : d.shape;
+    require(s.shape.rank == d_shape.rank && offset.rank == d_shape.rank, "assemble: ranks differ");
+    Shape box = s.valid;
+    for (int i = 0; i < box.rank; ++i) {
+        if (offset[i] < 0) fail("assemble.negative_offset", "assemble of " + tensor_text(p_, src) + " into " + tensor_text(p_, dst) +
+                                                                 " at " + to_text(offset) + ": negative offset");
+        box[i] = std::clamp<int64_t>(d_shape[i] - offset[i], 0, box[i]);
+    }
+    if (s.pieces) [[unlikely]]
+        note_candidate(nullptr, "stores elements of " + tensor_text(p_, src) + " that were never written");
+    narrow(s);
+    if (!fresh && (tensor(dst).kind == TensorKind::ARG || d.through)) assemble_into_argument(d, dst, s, offset, box);
+    else assemble_into_local(d, dst, s, offset, box);
+}
+
+void Machine::assemble_into_argument(Value& d, Id dst, Value& s, const Shape& offset, const Shape& box) {
+    if (is_empty(box)) return;
+    const int size = dtype_size_bytes(d.dtype);
+    int64_t first = 0, last = 0;
+    for (int i = 0; i < box.rank; ++i) {
+        first += offset[i] * d.stride[i];
+        last += (offset[i] + box[i] - 1) * d.stride[i];
+    }
+    char* to = const_cast<char*>(d.data) + first * size;
+    const char* end = d.data + (last + 1) * size;
+    const bool writable = std::any_of(args_.begin(), args_.end(), [&](const ArgMemory& a) {
+        return a.writable && a.data <= to && end <= a.data + a.bytes;
+    });
+    if (!writable) fail("arg.read_only", "argument " + tensor_text(p_, dst) + " is written but its memory is read-only");
+    if (s.region == d.region && s.region >= 0) {  // argument to argument: the source is taken as it was
+        Value copy = s;
+        own(copy);
+        before_write(d.region, to, end);
+        convert_box(copy.dtype, copy.data, copy.stride, d.dtype, to, d.stride, box);
+        return;
+    }
+    before_write(d.region, to, end);
+    convert_box(s.dtype, s.data, s.stride, d.dtype, to, d.stride, box);
+}
+
+void Machine::add_piece(Value& v, const Shape& offset, const Shape& extent) {
+    if (is_empty(extent)) return;
+    if (v.pieces.use_count() > 1) v.pieces = std::make_shared<std::vector<std::pair<Shape, Shape>>>(*v.pieces);
+    auto& list = *v.pieces;
+    std::pair<Shape, Shape> box{offset, extent};
+    for (size_t i = 0; i < list.size();) {
+        if (join(box, list[i])) {
+            list[i] = list.back();
+            list.pop_back();
+            i = 0;
+        } else {
+            ++i;
+        }
+    }
+    if (box.second == v.shape) {
+        v.pieces.reset();
+        return;
+    }
+    if (list.size() < 256) list.push_back(box);
+}
+
+void Machine::assemble_into_local(Value& d, Id dst, Value& s, const Shape& offset, const Shape& box) {
+    const Shape whole_shape = d.state == State::READY ? d.shape : tensor(dst).shape;
+    const bool covers_all = box == whole_shape;
+    const Strides dense = dense_strides(whole_shape);
+    if (d.state != State::READY || covers_all) {
+        const DType dtype = d.state == State::READY ? d.dtype : tensor(dst).dtype;
+        BufferRef keep = s.store;                       // the source may be an older version of the destination
+        Value source = s;
+        char* p = define(dst, dtype, whole_shape, whole_shape);
+        if (!covers_all) {
+            fill_poison(dtype, p, whole_shape.count());
+            env_[dst].pieces = std::make_shared<std::vector<std::pair<Shape, Shape>>>();
+        }
+        int64_t first = 0;
+        for (int i = 0; i < box.rank; ++i) first += offset[i] * dense[i];
+        convert_box(source.dtype, source.data, source.stride, dtype, p + first * dtype_size_bytes(dtype), dense, box);
+        if (!covers_all) add_piece(env_[dst], offset, box);
+        return;
+    }
+    narrow(d);
+    const bool partial = !d.full;
+    Value source = s;                                   // keeps storage that the copy below may drop
+    if (d.region >= 0 || !d.dense || !d.store || !d.store.unique() || source.data == d.data) own(d);
+    char* p = d.store.data();
+    if (partial) {
+        poison_outside(d.dtype, p, d.shape, d.valid);
+        if (!d.pieces) d.pieces = std::make_shared<std::vector<std::pair<Shape, Shape>>>(1, std::pair{Shape{d.shape.rank, {}}, d.valid});
+        d.valid = d.shape;
+        d.full = true;
+    }
+    d.wide.reset();
+    int64_t first = 0;
+    for (int i = 0; i < box.rank; ++i) first += offset[i] * dense[i];
+    convert_box(source.dtype, source.data, source.stride, d.dtype, p + first * dtype_size_bytes(d.dtype), dense, box);
+    if (d.pieces) add_piece(d, offset, box);
+}
+
+}  // namespace npu
