@@ -9,6 +9,8 @@ def set_threads(n: int) -> None: ...
 def threads() -> int: ...
 def set_op_rows(rows: Sequence[tuple[str, str, str, str, bool, bool]]) -> None:
     """(name, kernel, cost_class, instr, bf16_arith, fp16_arith) per registry row; the row index is the op id."""
+def op_rows_in_use() -> list[tuple[str, str, str, str, bool, bool]]:
+    """The rows last handed to set_op_rows."""
 def executor_kernels() -> list[str]:
     """Names of the kernels the executor has; a registry row that names another is refused."""
 
@@ -48,24 +50,38 @@ class Program:
     def trap(self, number: int, line: int = -1) -> None: ...
     def finish(self) -> None:
         """Legalise and compute last uses. No item may be added afterwards."""
-    def items(self) -> list[Any]:
-        """Read-only listing, nested like the tree, for print(program) and tests."""
+    def finished(self) -> bool: ...
+    def __str__(self) -> str:
+        """One line per item, nested by indentation."""
+    def items(self) -> list[dict[str, Any]]:
+        """Read-only listing, nested like the tree: a dict per item with "kind" ("op", "loop", "if", ...), "line" and the
+        item's fields; "body", "then" and "else" hold inner lists."""
 
 class Machine:
-    """Executes a Program on argument memory. `args`: writable or read-only C-contiguous uint8 views, one per ARG."""
-    def __init__(self, program: Program, args: Sequence[Any], poison: int = 1) -> None: ...
+    """Executes a Program on argument memory. `args`: writable or read-only C-contiguous uint8 views, one per ARG.
+
+    `poison`: 0 off, 1 candidates are noted, 2 candidates are followed element by element to the arguments (stepping).
+    `clamp_elements`: an element read past the end is clamped and noted in `warnings()` instead of raised.
+    `fuse`: run elementwise operations strip by strip. `keep`: every value stays readable after run() (tests).
+    """
+    def __init__(self, program: Program, args: Sequence[Any], poison: int = 1, clamp_elements: bool = False,
+                 fuse: bool = True, keep: bool = False) -> None: ...
     def run(self) -> None:
         """Replay a finished Program."""
     def step(self) -> None:
         """Stepping: execute the items appended since the last call (program not finished; no loops or ifs in it)."""
     def scalar(self, slot: int) -> int: ...
     def valid(self, tensor: int) -> list[int]: ...
+    def is_ready(self, tensor: int) -> bool:
+        """Whether the tensor has a value now."""
     def read(self, tensor: int, wide: bool = False) -> bytes:
         """Full static shape, contiguous; poison outside the valid box."""
     def free(self, tensor: int) -> None:
         """Stepping: the Python handle is gone."""
     def candidates(self) -> list[tuple[str, str, str]]:
         """(operation, line, text) for every operation that read beyond an operand's defined box."""
+    def warnings(self) -> list[tuple[str, str, str]]:
+        """(rule, line, text), such as ("element.past_end", "k.py:12", ...)."""
 
 def plan_and_cost(program: Program, device: dict[str, float], model: str, int_args: Sequence[Any | None],
                   assume: dict[str, tuple[int, int]]) -> dict[str, Any]:

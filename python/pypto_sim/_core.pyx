@@ -26,13 +26,6 @@ cdef extern from "npu_core/kernels/kernels.h" namespace "npu" nogil:
     const char* const* cpp_available_isas "npu::available_isas"(int* count)
     void cpp_select_isa "npu::select_isa"(const char* name) except +
 
-cdef extern from "npu_core/program/opcodes.h" namespace "npu" nogil:
-    ctypedef struct OpcodeInfo:
-        pass
-    cdef enum class Opcode(uint8_t):
-        COUNT
-    const OpcodeInfo& opcode_info "npu::info"(Opcode)
-
 cdef extern from *:
     """
     #include "npu_core/program/opcodes.h"
@@ -67,7 +60,7 @@ cdef extern from "npu_core/program/program.h" namespace "npu" nogil:
         vector[int64_t] vec, cube
         cbool split_k
     cdef enum class ItemKind(uint8_t):
-        OP, DECL, SET, ASSEMBLE, LOAD, STORE, BLOCK, IF, LOOP, TRAP
+        OP
     cdef cppclass Item:
         ItemKind kind
         int32_t a, b, c, line
@@ -248,6 +241,12 @@ def set_op_rows(rows):
     cpp_set_op_rows(out)
 
 
+def op_rows_in_use():
+    cdef size_t i
+    return [(text(op_rows()[i].name), text(op_rows()[i].kernel), text(op_rows()[i].cost_class), text(op_rows()[i].instr),
+             op_rows()[i].bf16_arith, op_rows()[i].fp16_arith) for i in range(op_rows().size())]
+
+
 cdef class Program:
     cdef unique_ptr[Builder] builder
     cdef shared_ptr[const Schedule] schedule
@@ -406,40 +405,45 @@ cdef dict list_op(const CppProgram& p, const CppOp& op):
 
 
 cdef dict list_item(const CppProgram& p, const Item& it):
-    cdef dict d = {"kind": item_kind_text(it.kind).decode(), "line": pool_text(p.lines, it.line)}
-    if it.kind == ItemKind.OP:
+    cdef str kind = item_kind_text(it.kind).decode()
+    cdef dict d = {"kind": kind, "line": pool_text(p.lines, it.line)}
+    if kind == "op":
         d.update(list_op(p, p.ops[it.a]))
-    elif it.kind == ItemKind.DECL:
+    elif kind == "decl":
         d["tensor"] = it.a
-    elif it.kind == ItemKind.SET:
+    elif kind == "set":
         d["dst"] = it.a
         d["src"] = it.b
-    elif it.kind == ItemKind.ASSEMBLE:
+    elif kind == "assemble":
         d["dst"] = it.a
         d["src"] = it.b
         d["offsets"] = expr_list(p, it.span)
-    elif it.kind == ItemKind.LOAD:
+    elif kind == "load":
         d["slot"] = it.a
         d["tensor"] = it.b
         d["index"] = expr_list(p, it.span)
-    elif it.kind == ItemKind.STORE:
+    elif kind == "store":
         d["tensor"] = it.a
         d["value"] = text(expr_text(p, it.b))
         d["index"] = expr_list(p, it.span)
-    elif it.kind == ItemKind.IF:
+    elif kind == "if":
         d["cond"] = text(expr_text(p, it.a))
         d["then"] = list_body(p, it.b)
         d["else"] = list_body(p, it.c)
-    elif it.kind == ItemKind.LOOP:
+    elif kind == "loop":
         d["slot"] = it.a
         d["bounds"] = expr_list(p, it.span)
         d["parallel"] = it.parallel
         d["unroll"] = [p.ints[it.unroll.begin + i] for i in range(it.unroll.count)]
         d["submit_before"] = it.submit_before
         d["body"] = list_body(p, it.b)
-    elif it.kind == ItemKind.TRAP:
+    elif kind == "trap":
         d["trap"] = it.a
     return d
+
+
+cdef list candidate_list(const vector[Candidate]& found):
+    return [(text(found[i].op), text(found[i].line), text(found[i].text)) for i in range(found.size())]
 
 
 cdef class ArgBuffer:
@@ -534,7 +538,7 @@ cdef class Machine:
         self.machine.get().release(tensor)
 
     def candidates(self):
-        return [(text(c.op), text(c.line), text(c.text)) for c in self.machine.get().candidates()]
+        return candidate_list(self.machine.get().candidates())
 
     def warnings(self):
-        return [(text(c.op), text(c.line), text(c.text)) for c in self.machine.get().warnings()]
+        return candidate_list(self.machine.get().warnings())

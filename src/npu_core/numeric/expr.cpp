@@ -28,6 +28,7 @@ int64_t apply(ExprOp op, int64_t a, int64_t b) {
 
 // Operands have smaller ids than the expression, so a pass in id order evaluates any depth.
 int64_t eval_in_order(const Program& p, const std::vector<int64_t>& scalars, Id e) {
+    if (e < 0) return 0;
     std::vector<int64_t> v(static_cast<size_t>(e) + 1);
     std::vector<uint8_t> needed(static_cast<size_t>(e) + 1, 0);
     needed[e] = 1;

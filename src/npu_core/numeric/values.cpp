@@ -1,4 +1,5 @@
 // Machine: reading operands and defining results.
+#include <algorithm>
 #include <cstring>
 
 #include "npu_core/kernels/kernels.h"

@@ -8,14 +8,14 @@ namespace {
 
 constexpr int DEEPEST_TEXT = 12;  // longer expressions are cut: the text is for reading
 
-std::string expr_text(const Program& p, Id e, int depth) {
+std::string bounded_text(const Program& p, Id e, int depth) {
     if (e == NONE) return "";
     const Expr& x = p.exprs[e];
     if (x.op == ExprOp::CONST) return std::to_string(x.value);
     if (x.op == ExprOp::INDEX) return "i" + std::to_string(x.value);
     if (x.op == ExprOp::LOAD) return "l" + std::to_string(x.value);
     if (depth == 0) return "...";
-    const std::string a = expr_text(p, x.a, depth - 1), b = expr_text(p, x.b, depth - 1);
+    const std::string a = bounded_text(p, x.a, depth - 1), b = bounded_text(p, x.b, depth - 1);
     switch (x.op) {
         case ExprOp::ADD: return "(" + a + " + " + b + ")";
         case ExprOp::MUL: return a + " * " + b;
@@ -27,6 +27,8 @@ std::string expr_text(const Program& p, Id e, int depth) {
         default: return "(" + a + " == 0)";
     }
 }
+
+using npu::expr_text;
 
 std::string list_text(const Program& p, Span s, std::string (*text)(const Program&, Id)) {
     std::string out;
@@ -74,7 +76,7 @@ void body_text(const Program& p, Id body, int depth, std::string& out) {
 
 }  // namespace
 
-std::string expr_text(const Program& p, Id e) { return expr_text(p, e, DEEPEST_TEXT); }
+std::string expr_text(const Program& p, Id e) { return bounded_text(p, e, DEEPEST_TEXT); }
 
 std::string tensor_text(const Program& p, Id t) {
     return short_name(p, t) + ": " + dtype_name(p.tensors[t].dtype) + to_text(p.tensors[t].shape);
