@@ -257,6 +257,10 @@ class options:
         h, scope = self._stack().pop()
         h.scope = scope
 
+    def applied(self, scope: Scope) -> Scope:
+        """`scope` with these options."""
+        return _changed(scope, self.values)
+
     def _stack(self) -> list[Any]:
         if not hasattr(self._saved, "stack"):
             self._saved.stack = []

@@ -115,7 +115,8 @@ def _class_digest(v: type, depth: int) -> Hashable:
 
 def _function_digest(v: types.FunctionType, depth: int) -> Hashable:
     if inside_package(v.__code__):
-        return Same(v)
+        inner = getattr(v, "__wrapped__", None)           # pypto.options as a decorator
+        return Same(v) if inner is None else ("wrapped", Same(v), digest(inner, depth))
     held: list[Any] = [v.__defaults__, v.__kwdefaults__]
     for cell in v.__closure__ or ():
         try:
@@ -142,6 +143,9 @@ def code_names(code: types.CodeType) -> tuple[str, ...]:
 def reachable_codes(fn: types.FunctionType, depth: int = DEPTH) -> Iterator[types.CodeType]:
     """Code of `fn` and of the user functions it can call, `depth` levels down."""
     if inside_package(fn.__code__):
+        inner = getattr(fn, "__wrapped__", None)
+        if isinstance(inner, types.FunctionType):
+            yield from reachable_codes(inner, depth)
         return
     yield fn.__code__
     if depth:

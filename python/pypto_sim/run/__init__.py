@@ -1,0 +1,1 @@
+"""Calling kernels: the jit decorator, binding of arguments, launching, estimating."""

@@ -1,0 +1,254 @@
+"""The jit decorator: `@pypto.frontend.jit`, with or without options."""
+from __future__ import annotations
+
+import difflib
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from ..config import KEYS, Config, active, checked
+from ..errors import HandleError, NeedsData, PyptoRuntimeError, PyptoTypeError, PyptoValueError
+from ..ops import options as option_groups
+from ..rules import Finding, message
+from ..trace.context import Running, holder, running
+from ..trace.listing import listing
+from ..trace.lower import Builder
+from ..trace.session import Session, user_line
+from ..trace.source import parameter_rebinds
+from ..trace.stepper import Stepper
+from ..trace.tensor import Tensor
+from ..trace.tiles import Scope
+from ..trace.watch import digest
+from .annotations import Signature, check_arguments, defining_frame, plain_function, returned_value, source_tree
+from .arrays import Argument, argument, check_overlap
+from .compiled import Compiled, ProgramCache, compile_kernel, core_args, handles, present, stepped_loops
+from .launch import Call, LastRun, apply_settings, execute, finding, fresh
+
+GROUPS = ("host_options", "codegen_options", "pass_options", "runtime_options", "verify_options", "debug_options",
+          "operation_options")
+FLAGS = ("new_ir", "create_new_logical_tensor", "infer_controlflow_shape", "use_cache")
+SOC_DEVICES = {"ascend910b1": "910b1", "ascend910b2": "910b2", "ascend910b3": "910b3", "ascend910b4": "910b4"}
+
+
+@dataclass
+class KernelProgram:
+    """Outcome of `kernel.program(...)`: a finished core Program without execution.
+
+    program: the core's Program; arguments: shapes, types and given data, in the Program's order; findings: rules that
+    fired; loops, mode, reason: as of `kernel.last_run`.
+    """
+
+    program: Any
+    kernel: str
+    arguments: list[Argument]
+    findings: list[Finding]
+    loops: list[dict[str, Any]]
+    mode: str
+    reason: str
+    config: Config
+
+    def __str__(self) -> str:
+        return listing(self.program)
+
+
+class Kernel:
+    """A decorated function. Calling it runs it on the caller's arrays and returns None."""
+
+    def __init__(self, function: Any, groups: Mapping[str, Any], flags: Mapping[str, Any],
+                 overrides: Mapping[str, Any]) -> None:
+        self.function = plain_function(function)
+        functools.update_wrapper(self, function)
+        self.groups = {g.removesuffix("_options"): option_groups.checked(g.removesuffix("_options"), groups[g])
+                       for g in GROUPS if groups.get(g) is not None}
+        self.flags, self.overrides = dict(flags), dict(overrides)
+        self.signature = Signature(self.function, defining_frame())
+        self.cache = ProgramCache()
+        self._scopes: list[option_groups.options] = []
+        self._local = threading.local()
+        self._last: LastRun | None = None
+
+    # --- for users
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        session = running()
+        if session is not None:
+            self._inline(session, args, kwargs)
+            return
+        call = self._bind(args, kwargs)
+        if call.config.mode == "step":
+            compiled, hit = Compiled(None, "mode is step", "", False, [], [], []), False
+        else:
+            compiled, hit = self._compiled(call, values=True)
+        self._check_outputs(call, compiled)
+        execute(call, compiled, hit, self._record)
+
+    @property
+    def last_run(self) -> LastRun:
+        """How the last call ran (of this thread, else of any). Raises PyptoRuntimeError before the first call."""
+        last = getattr(self._local, "last", None) or self._last
+        if last is None:
+            raise PyptoRuntimeError(f"kernel `{self.__name__}` has not been called yet")
+        return last
+
+    def program(self, *args: Any, **kwargs: Any) -> KernelProgram:
+        """Trace without executing; tensor arguments are arrays or `pypto.Spec`s.
+
+        Raises NeedsData when the kernel can only be stepped and an argument has no data.
+        """
+        call = self._bind(args, kwargs)
+        compiled, _ = self._compiled(call, values=False)
+        if compiled.always_raises is not None:
+            raise fresh(compiled.always_raises)
+        if compiled.program is not None:
+            return KernelProgram(compiled.program, self.__name__, present(call.arguments),
+                                 [*call.findings, *compiled.findings], compiled.loops, "replay", "", call.config)
+        return self._stepped_program(call, compiled)
+
+    def with_scope(self, scope: option_groups.options) -> Kernel:
+        """`@pypto.options(...)` above the jit decorator: options in force while the kernel runs."""
+        self._scopes.append(scope)
+        return self
+
+    def traced_state(self) -> tuple[Any, ...]:
+        """What a kernel that calls this one depends on."""
+        return (self.function, self.groups, self.overrides, [s.values for s in self._scopes])
+
+    def __repr__(self) -> str:
+        return f"<pypto kernel {self.__name__}>"
+
+    # --- one call
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+        config = active(self._config_overrides())
+        name = self.__name__
+        if (line := returned_value(self.function)) is not None:
+            raise PyptoValueError(message("a kernel returns nothing: write results through a parameter, `out[:] = ...`",
+                                          f"{self.function.__code__.co_filename.rpartition('/')[2]}:{line}", name))
+        tensors, scalars = self.signature.bind(args, kwargs, config.profile in ("lenient", "guide"))
+        parameters = self.signature.tensors
+        arguments: list[Argument | None] = []
+        for p, value in zip(parameters, tensors, strict=True):
+            arguments.append(None if value is None and p.default is None else argument(p.name, value))
+        symbols = check_arguments(name, [p for p, a in zip(parameters, arguments, strict=True) if a is not None],
+                                  present(arguments))
+        findings: list[Finding] = []
+        for a, b in check_overlap(present(arguments)):
+            finding(findings, config, "arg.same_twice", f"arguments `{a}` and `{b}` are the same memory: writes to one "
+                    "are seen through the other, in program order", user_line(), name)
+        return Call(self.function, name, arguments, scalars, config, self._scope(holder().scope), symbols, findings)
+
+    def _config_overrides(self) -> dict[str, Any]:
+        soc = str(self.groups.get("codegen", {}).get("soc_version", "")).lower()
+        device = {"device": SOC_DEVICES[soc]} if soc in SOC_DEVICES else {}
+        return {**device, **self.overrides}
+
+    def _scope(self, scope: Scope) -> Scope:
+        for group, values in self.groups.items():
+            scope = scope.with_options(group, values)
+        for s in self._scopes:
+            scope = s.applied(scope)
+        return scope
+
+    def _compiled(self, call: Call, values: bool) -> tuple[Compiled, bool]:
+        c, scope = call.config, call.scope
+        key = (tuple(None if a is None else a.signature for a in call.arguments), digest(call.scalars),
+               digest(self.function), tuple(sorted(call.symbols.items())), values,
+               (c.device, c.profile, c.numerics), (scope.vec_tile, scope.cube_tile, scope.matrix_size, scope.label,
+                                                   scope.options_text()))
+        return self.cache.get(key, lambda: compile_kernel(call.function, call.kernel, call.arguments, call.scalars, c,
+                                                          scope, call.symbols, values))
+
+    def _record(self, last: LastRun) -> None:
+        self._local.last = self._last = last
+
+    def _check_outputs(self, call: Call, compiled: Compiled) -> None:
+        """Rule output.unwritten: a parameter is rebound, or nothing is written at all."""
+        if compiled.program is None:
+            return
+        arguments = present(call.arguments)
+        tree = source_tree(self.function)
+        rebinds = parameter_rebinds(tree, [a.name for a in arguments]) if tree else {}
+        file = self.function.__code__.co_filename.rpartition("/")[2]
+        for number, a in enumerate(arguments):
+            if a.name in rebinds and number not in compiled.written:
+                line, augmented = rebinds[a.name]
+                if augmented or number not in compiled.read:
+                    finding(call.findings, call.config, "output.unwritten", f"`{a.name} = ...` rebinds the name and "
+                            f"writes nothing to the argument: use `{a.name}[:] = ...`", f"{file}:{line}", call.kernel)
+        if not compiled.written and arguments and not any(f.rule == "output.unwritten" for f in call.findings):
+            unread = [a.name for n, a in enumerate(arguments) if n not in compiled.read] or [arguments[-1].name]
+            line = f"{file}:{self.function.__code__.co_firstlineno}"
+            finding(call.findings, call.config, "output.unwritten", "the kernel writes none of its arguments: write "
+                    f"the result with `{unread[-1]}[:] = ...` or pypto.assemble", line, call.kernel)
+
+    def _inline(self, session: Session, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        tensors, scalars = self.signature.bind(args, kwargs, session.config.profile in ("lenient", "guide"))
+        given = []
+        for p, t in zip(self.signature.tensors, tensors, strict=True):
+            if t is None and p.default is None:
+                continue
+            if not isinstance(t, Tensor) or t.home is None:
+                raise session.error(HandleError, f"kernel `{self.__name__}` is called inside a kernel: `{p.name}` must "
+                                    f"be a tensor of that kernel, got {type(t).__name__}")
+            given.append((p, Argument(p.name, t.static_shape, t.dtype, None)))
+        symbols = check_arguments(self.__name__, [p for p, _ in given], [a for _, a in given])
+        outer = session.symbols
+        with session.scoped():
+            session.scope = self._scope(session.scope)
+            session.symbols = {**outer, **symbols}
+            try:
+                self.function(*tensors, *scalars)
+            finally:
+                session.symbols = outer
+
+    def _stepped_program(self, call: Call, compiled: Compiled) -> KernelProgram:
+        missing = [a.name for a in present(call.arguments) if a.array is None]
+        if missing:
+            raise NeedsData(message(f"the kernel cannot be traced ({compiled.reason}), and to step it the data of "
+                                    f"{', '.join(f'`{m}`' for m in missing)} is needed", compiled.line, call.kernel),
+                            line=compiled.line, kernel=call.kernel)
+        apply_settings(call.config)
+        copies = [a.array.copy() for a in present(call.arguments)]
+        builder = Builder(call.config.numerics, core_args(call.arguments))
+        stepper = Stepper(builder, [c.reshape(-1).view("u1") for c in copies], 0, call.config, call.kernel, call.scope,
+                          call.symbols)
+        with Running(stepper):
+            call.function(*handles(stepper, stepper, builder.args, call.arguments), *call.scalars)
+            stepper.alive()
+        builder.program.finish()
+        return KernelProgram(builder.program, self.__name__, present(call.arguments),
+                             [*call.findings, *stepper.findings.values()],
+                             stepped_loops(stepper.seen, stepper.runs, compiled.reason), "step", compiled.reason,
+                             call.config)
+
+
+def jit(function: Callable[..., Any] | None = None, **keywords: Any) -> Any:
+    """Make a kernel of a function whose tensor parameters are annotated with `pypto.Tensor`.
+
+    Parameters
+    ----------
+    host_options, codegen_options, pass_options, runtime_options, verify_options, debug_options: dicts of options;
+    unknown names are refused. RunMode.NPU and RunMode.SIM both simulate.
+    new_ir, create_new_logical_tensor, infer_controlflow_shape, use_cache: accepted, without effect.
+    device, profile, numerics, mode, threads, poison: configuration of this kernel; wins over `pypto_sim.config`.
+
+    Raises
+    ------
+    PyptoKeyError for an unknown keyword or option, PyptoValueError for a signature that kernels cannot have.
+    """
+    if function is not None and not callable(function):
+        raise PyptoTypeError(f"pypto.frontend.jit takes keywords only, got {function!r}")
+    known = (*GROUPS, *FLAGS, *KEYS)
+    for name in keywords:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=2)
+            raise option_groups.UnknownOption(
+                f"pypto.frontend.jit has no keyword {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else
+                                                                 f"; known: {', '.join(known)}"))
+    groups = {g: v for g, v in keywords.items() if g in GROUPS}
+    flags = {f: v for f, v in keywords.items() if f in FLAGS}
+    overrides = checked({k: v for k, v in keywords.items() if k in KEYS})
+    if function is not None:
+        return Kernel(function, groups, flags, overrides)
+    return lambda f: Kernel(f, groups, flags, overrides)

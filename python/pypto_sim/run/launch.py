@@ -1,0 +1,207 @@
+"""One call of a kernel: replay its Program or step it, then say what the rules and the poison check found."""
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..config import Config
+from ..rules import RULES, Finding, message
+from ..trace.context import Running
+from ..trace.faults import raise_core_error
+from ..trace.lower import Builder
+from ..trace.session import warn
+from ..trace.stepper import Stepper
+from ..trace.tiles import Scope
+from .arrays import Argument
+from .compiled import Compiled, core_args, handles, present, stepped_loops
+
+POISON = {"off": 0, "check": 1, "trace": 2}
+MAX_KEPT_BYTES = 256 << 20        # of arguments that are read and written, kept for the poison check
+
+observers = threading.local()     # .list: called with each Launch of this thread (pypto_sim.profile)
+
+
+@dataclass
+class LastRun:
+    """What `kernel.last_run` tells about the last call.
+
+    mode: "replay" or "step"; loops: [{loop, line, replayed, traces, reason}]; warnings: Findings; reason: why it was
+    stepped.
+    """
+
+    mode: str
+    loops: list[dict[str, Any]]
+    warnings: list[Finding]
+    cache_hit: bool
+    reason: str = ""
+    line: str = ""
+    program: Any = field(default=None, repr=False)
+
+
+@dataclass
+class Launch:
+    """One call as observers see it. program: finished core Program; int_data: integer arguments as they were before."""
+
+    kernel: str
+    program: Any
+    arguments: list[Argument]
+    int_data: list[np.ndarray | None]
+    config: Config
+    findings: list[Finding]
+    mode: str
+
+
+@dataclass
+class Call:
+    """Everything a call needs, bound and checked."""
+
+    function: Any
+    kernel: str
+    arguments: list[Argument | None]
+    scalars: list[Any]
+    config: Config
+    scope: Scope
+    symbols: dict[str, int]
+    findings: list[Finding]                  # of binding
+
+
+def apply_settings(config: Config) -> None:
+    """Threads and ISA level are settings of the process."""
+    if config.threads is not None and _core.threads() != config.threads:
+        _core.set_threads(config.threads)
+    if config.isa is not None and _core.isa() != config.isa:
+        _core.select_isa(config.isa)
+
+
+def finding(call_findings: list[Finding], config: Config, rule_id: str, text: str, line: str, kernel: str) -> None:
+    """Apply a rule outside the kernel's run: append a finding, or raise."""
+    rule = RULES[rule_id]
+    severity = rule.severity[config.profile]
+    if severity == "error":
+        raise rule.error(message(text, line, kernel), rule=rule_id, line=line, kernel=kernel)
+    if severity != "off":
+        call_findings.append(Finding(rule_id, severity, text, line, kernel))
+
+
+def execute(call: Call, compiled: Compiled, cache_hit: bool, record: Callable[[LastRun], None]) -> None:
+    """Run the call on the caller's memory; `record` gets its LastRun. Warnings are raised in any case."""
+    apply_settings(call.config)
+    memory = [a.bytes_view for a in present(call.arguments)]
+    watched = getattr(observers, "list", None)
+    int_data = [a.array.copy() if a.array is not None and a.array.dtype.kind in "iu" else None
+                for a in present(call.arguments)] if watched else []
+    stepping = compiled.program is None or call.config.mode == "step" or call.config.poison == "trace"
+    last = LastRun("step" if stepping else "replay", list(compiled.loops), [*call.findings, *compiled.findings],
+                   cache_hit, compiled.reason, compiled.line, compiled.program)
+    record(last)
+    try:
+        if stepping:
+            _step(call, memory, last)
+        else:
+            _replay(call, compiled, memory, last)
+    finally:
+        last.warnings = list({(f.rule, f.line): f for f in last.warnings}.values())
+        for f in last.warnings:
+            if f.severity == "warn":
+                warn(f)
+    if watched:
+        launch = Launch(call.kernel, last.program, present(call.arguments), int_data, call.config, last.warnings,
+                        last.mode)
+        for observer in watched:
+            observer(launch)
+
+
+def _replay(call: Call, compiled: Compiled, memory: Sequence[Any], last: LastRun) -> None:
+    kept = _keep(call, compiled)
+    machine = machine_of(compiled.program, memory, POISON[call.config.poison], call.config)
+    try:
+        machine.run()
+    except _core.CoreError as e:
+        raise_core_error(e, call.kernel)
+    except _core.TrapReached as e:
+        raise fresh(compiled.trapped[e.args[0]]) from None
+    finally:
+        run_time_warnings(machine, call, last.warnings)
+    if call.config.poison == "check" and (candidates := machine.candidates()):
+        _check_poison(call, kept, candidates, last)
+
+
+def machine_of(program: Any, memory: Sequence[Any], poison: int, config: Config) -> Any:
+    """A Machine; under profile lenient, elements past the end of a table are clamped and warned about."""
+    return _core.Machine(program, memory, poison)
+
+
+def run_time_warnings(machine: Any, call: Call, into: list[Finding]) -> None:
+    """Warnings that only the run could know."""
+
+
+def fresh(exc: Exception) -> Exception:
+    """A new exception equal to a recorded one, without the traceback of the trace."""
+    try:
+        again = copy.copy(exc)
+    except Exception:                 # an exception class that cannot be copied: raise the recorded one
+        again = exc
+    again.__traceback__ = None
+    return again
+
+
+def _step(call: Call, memory: Sequence[Any], last: LastRun) -> None:
+    kept = _copies(dict(enumerate(a.array for a in present(call.arguments)))) if call.config.poison == "check" else {}
+    builder = Builder(call.config.numerics, core_args(call.arguments))
+    stepper = Stepper(builder, memory, POISON[call.config.poison], call.config, call.kernel, call.scope, call.symbols)
+    last.program = builder.program
+    try:
+        with Running(stepper):
+            call.function(*handles(stepper, stepper, builder.args, call.arguments), *call.scalars)
+            stepper.alive()
+    finally:
+        last.warnings += stepper.findings.values()
+        last.loops = stepped_loops(stepper.seen, stepper.runs, last.reason)
+        run_time_warnings(stepper.machine, call, last.warnings)
+        builder.program.finish()
+    candidates = stepper.machine.candidates()
+    if call.config.poison == "trace":
+        _report_poison(call, candidates, last)
+    elif call.config.poison == "check" and candidates:
+        _check_poison(call, kept, candidates, last)
+
+
+def _keep(call: Call, compiled: Compiled) -> dict[int, np.ndarray] | None:
+    """Copies of the arguments that the kernel reads and writes, for a second run; None when they are too large."""
+    if call.config.poison != "check":
+        return {}
+    both = compiled.read & compiled.written
+    return _copies({n: a.array for n, a in enumerate(present(call.arguments)) if n in both})
+
+
+def _copies(arrays: dict[int, Any]) -> dict[int, np.ndarray] | None:
+    if sum(a.nbytes for a in arrays.values()) > MAX_KEPT_BYTES:
+        return None
+    return {n: a.copy() for n, a in arrays.items()}
+
+
+def _check_poison(call: Call, kept: dict[int, np.ndarray] | None, candidates: Sequence[Any], last: LastRun) -> None:
+    """Run again by stepping with a mask per element, on copies; report undefined elements that were stored."""
+    if kept is None:
+        for op, line, text in candidates:
+            finding(last.warnings, call.config, "poison.unchecked", f"{op}: {text}; arguments that are both read and "
+                    "written are too large to run again with element masks: set poison='trace'", line, call.kernel)
+        return
+    arrays = [kept[n] if n in kept else a.array.copy() for n, a in enumerate(present(call.arguments))]
+    memory = [a.reshape(-1).view(np.uint8) for a in arrays]
+    builder = Builder(call.config.numerics, core_args(call.arguments))
+    stepper = Stepper(builder, memory, POISON["trace"], call.config, call.kernel, call.scope, call.symbols)
+    with Running(stepper):
+        call.function(*handles(stepper, stepper, builder.args, call.arguments), *call.scalars)
+    _report_poison(call, stepper.machine.candidates(), last)
+
+
+def _report_poison(call: Call, candidates: Sequence[Any], last: LastRun) -> None:
+    for op, line, text in candidates:
+        finding(last.warnings, call.config, "poison.stored", f"{op}: {text}", line, call.kernel)
