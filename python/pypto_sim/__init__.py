@@ -1,2 +1,94 @@
-"""pypto_sim: runs and costs Huawei Ascend PyPTO kernels on an ordinary CPU."""
+"""pypto_sim: runs and costs Huawei Ascend PyPTO kernels on an ordinary CPU.
+
+    import pypto_sim as pypto
+
+Kernels are written as for PyPTO; see the README. `config` sets device, profile and mode, `estimate` predicts cost.
+"""
+from __future__ import annotations
+
+import importlib as _importlib
+from typing import Any as _Any
+
+from . import enums as _enums
+from . import errors as errors
+from . import registry as _registry
 from .config import config as config
+from .dtypes import DataType as DataType
+from .dtypes import Element as Element
+from .dtypes import bytes_of as bytes_of
+from .errors import CapacityError as CapacityError
+from .errors import InternalError as InternalError
+from .errors import NeedsData as NeedsData
+from .errors import PyptoError as PyptoError
+from .errors import PyptoWarning as PyptoWarning
+from .trace import tiles as _tiles
+from .trace.scalar import SymbolicScalar as SymbolicScalar
+from .trace.tensor import Tensor as Tensor
+from .trace.tiles import CubeTile as CubeTile
+
+# isort: split
+from . import experimental as experimental
+from . import frontend as frontend
+from . import ops as ops
+from .ops import control as _control
+from .ops.control import ceildiv as ceildiv
+from .ops.control import cond as cond
+from .ops.control import is_loop_begin as is_loop_begin
+from .ops.control import is_loop_end as is_loop_end
+from .ops.control import loop as loop
+from .ops.control import loop_unroll as loop_unroll
+from .ops.options import get_codegen_options as get_codegen_options
+from .ops.options import get_cube_tile_shapes as get_cube_tile_shapes
+from .ops.options import get_current_scope as get_current_scope
+from .ops.options import get_debug_options as get_debug_options
+from .ops.options import get_host_options as get_host_options
+from .ops.options import get_options_tree as get_options_tree
+from .ops.options import get_pass_options as get_pass_options
+from .ops.options import get_runtime_options as get_runtime_options
+from .ops.options import get_vec_tile_shapes as get_vec_tile_shapes
+from .ops.options import get_verify_options as get_verify_options
+from .ops.options import options as options
+from .ops.options import reset_options as reset_options
+from .ops.options import set_codegen_options as set_codegen_options
+from .ops.options import set_cube_tile_shapes as set_cube_tile_shapes
+from .ops.options import set_debug_options as set_debug_options
+from .ops.options import set_host_options as set_host_options
+from .ops.options import set_matrix_size as set_matrix_size
+from .ops.options import set_options as set_options
+from .ops.options import set_pass_options as set_pass_options
+from .ops.options import set_runtime_options as set_runtime_options
+from .ops.options import set_semantic_label as set_semantic_label
+from .ops.options import set_vec_tile_shapes as set_vec_tile_shapes
+from .ops.options import set_verify_options as set_verify_options
+from .run.arrays import Spec as Spec
+from .run.jit import jit as jit
+from .run.outside import from_torch as from_torch
+from .run.outside import function as function
+
+_registry.push_rows()
+tensor, symbolic_scalar, element = Tensor, SymbolicScalar, Element
+min, max = _control.min_op, _control.max_op
+ConfigScope = _tiles.Scope
+
+_OPERATIONS = {name: spec.function for name, spec in _registry.REGISTRY.items() if "." not in name}
+globals().update(_OPERATIONS)
+globals().update({d.name: d for d in DataType})
+globals().update({name: value for name, value in vars(_enums).items() if not name.startswith("_") and name != "enum"})
+
+_LAZY = {"estimate": "run.estimate", "profile": "run.profile", "Estimate": "result.estimate"}
+_MODULES = ("strategies", "report", "compat", "testing", "device", "cli")
+
+__all__ = sorted(name for name in globals() if not name.startswith("_"))
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LAZY:
+        value = getattr(_importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return _importlib.import_module(f"{__name__}.{name}")
+    import difflib
+    near = difflib.get_close_matches(name, __all__, n=3)
+    raise AttributeError(f"module 'pypto_sim' has no attribute {name!r}" + (f"; did you mean {', '.join(near)}?"
+                                                                            if near else ""))

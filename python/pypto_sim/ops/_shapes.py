@@ -6,7 +6,7 @@ from typing import Any
 
 from ..trace.scalar import SymbolicScalar, known, lin, smax, smin, value_of
 from ..trace.tensor import Tensor, static_shape
-from ._checks import Check, Valid, plain
+from ._checks import Check, Valid, is_full, plain
 
 Extent = int | SymbolicScalar
 
@@ -85,7 +85,7 @@ def valid_list(t: Tensor) -> list[Extent]:
 
 def or_full(valid: Sequence[Extent], shape: Sequence[int]) -> Valid:
     """None when `valid` is the whole shape."""
-    return None if list(valid) == list(shape) and all(isinstance(v, int) for v in valid) else tuple(valid)
+    return None if is_full(valid, shape) else tuple(valid)
 
 
 def shape_of(t: Tensor) -> list[int]:

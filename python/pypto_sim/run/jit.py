@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import _core
 from ..config import KEYS, Config, active, checked
 from ..errors import HandleError, NeedsData, PyptoRuntimeError, PyptoTypeError, PyptoValueError
 from ..ops import options as option_groups

@@ -31,10 +31,10 @@ def outcomes(s: SymbolicScalar, stack: Sequence[Body]) -> set[bool]:
 
 def _by_intervals(op: str, x: SymbolicScalar, stack: Sequence[Body]) -> set[bool]:
     if op == "ge":
-        return {True} if _implied(x, stack) else {False} if _implied(-x - 1, stack) else {True, False}
-    if _implied(x - 1, stack) or _implied(-x - 1, stack):
+        return {True} if implied(x, stack) else {False} if implied(-x - 1, stack) else {True, False}
+    if implied(x - 1, stack) or implied(-x - 1, stack):
         return {False}
-    return {True} if _implied(x, stack) and _implied(-x, stack) else {True, False}
+    return {True} if implied(x, stack) and implied(-x, stack) else {True, False}
 
 
 def _by_points(condition: Key, stack: Sequence[Body]) -> set[bool] | None:
@@ -102,12 +102,12 @@ def _facts(stack: Sequence[Body]) -> Iterator[SymbolicScalar]:
                 yield -x
             else:                           # x is not 0 and one side is known
                 for y in (x, -x):
-                    if _implied(y, stack, deep=False):
+                    if implied(y, stack, deep=False):
                         yield y - 1
 
 
-def _implied(x: SymbolicScalar, stack: Sequence[Body], deep: bool = True) -> bool:
-    """True when x >= 0 follows from one fact."""
+def implied(x: SymbolicScalar, stack: Sequence[Body], deep: bool = True) -> bool:
+    """True when x >= 0 follows from the bounds of its leaves, or from them and one fact."""
     if _bounds(key_of(x), stack)[0] >= 0:
         return True
     facts = _facts(stack) if deep else _spans(stack)

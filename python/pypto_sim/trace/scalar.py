@@ -226,13 +226,26 @@ def atom(op: str, *xs: Any) -> SymbolicScalar:
 
 
 def smin(a: int | SymbolicScalar, b: int | SymbolicScalar) -> SymbolicScalar:
-    """Smaller of two scalars."""
-    return atom("min", a, b)
+    """Smaller of two scalars; one of them where the trace knows which."""
+    first, second = _known_order(a, b)
+    return scalar(a) if first else scalar(b) if second else atom("min", a, b)
 
 
 def smax(a: int | SymbolicScalar, b: int | SymbolicScalar) -> SymbolicScalar:
-    """Larger of two scalars."""
-    return atom("max", a, b)
+    """Larger of two scalars; one of them where the trace knows which."""
+    first, second = _known_order(a, b)
+    return scalar(b) if first else scalar(a) if second else atom("max", a, b)
+
+
+def _known_order(a: int | SymbolicScalar, b: int | SymbolicScalar) -> tuple[bool, bool]:
+    """(a <= b for sure, b <= a for sure)."""
+    gap = lin(b, 1, a, -1)
+    if not gap.terms:
+        return gap.const >= 0, gap.const <= 0
+    session = context.running()
+    if session is None or not gap.deps:
+        return False, False
+    return session.never_negative(gap), session.never_negative(-gap)
 
 
 def evaluate(k: Key, env: Mapping[str, int]) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import Config
 from ..dtypes import DataType
-from ..errors import HandleError, InternalError, PyptoError, PyptoWarning
+from ..errors import HandleError, InternalError, PyptoError, PyptoValueError, PyptoWarning
 from ..rules import RULES, Finding, message
 from .context import Running, current, running
 from .scalar import Key, SymbolicScalar, difference, key
@@ -91,6 +91,7 @@ class Session:
         self.labels: list[str] = []
         self.written: set[int] = set()           # argument numbers
         self.read: set[int] = set()
+        self.read_only: frozenset[int] = frozenset()
         self.loops: list[Any] = []               # open loops, outermost first
         self._new_block()
 
@@ -194,10 +195,8 @@ class Session:
         self.check_scalars(offsets)
         keys = tuple(map(key, offsets))
         self._check_overlap(dst, src, keys)
-        if dst.is_arg and in_place:
-            self.written.add(dst.arg)
-        elif dst.is_arg:
-            self._wrote(dst)
+        if dst.is_arg:
+            self._wrote(dst, in_place)
         self._assemble(dst, src, keys)
 
     def load(self, t: Tensor, index: Sequence[int | SymbolicScalar]) -> SymbolicScalar:
@@ -228,8 +227,13 @@ class Session:
                 self._read_write(t)
             self._block_reads.add(t.arg)
 
-    def _wrote(self, t: Tensor) -> None:
+    def _wrote(self, t: Tensor, in_place: bool = False) -> None:
+        if t.arg in self.read_only:
+            raise self.error(PyptoValueError, f"argument `{t.name}` is written, but its memory is read-only",
+                             rule="arg.read_only")
         self.written.add(t.arg)
+        if in_place:
+            return
         if t.arg in self._block_reads:
             self._read_write(t)
         self._block_writes.add(t.arg)
@@ -286,6 +290,10 @@ class Session:
     def decide(self, s: SymbolicScalar) -> bool:
         """Truth of a scalar whose value is not known while tracing."""
         raise NotImplementedError
+
+    def never_negative(self, s: SymbolicScalar) -> bool:
+        """True when a scalar that is not known while tracing is known to be >= 0."""
+        return False
 
     def need_value(self, s: SymbolicScalar, reason: str) -> int:
         """Value of a scalar that is not known while tracing."""

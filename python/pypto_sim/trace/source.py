@@ -6,7 +6,7 @@ import functools
 import linecache
 import types
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 Site = tuple[Any, ...]        # (file, first line, last line, first column, last column) of the loop call
 SURE_CONTEXTS = ("options", "function", "label", "config")     # `with` of these never swallows an exception
@@ -32,14 +32,19 @@ def _position(code: types.CodeType, offset: int) -> tuple[int | None, ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def _for_statements(file: str) -> dict[tuple[int | None, ...], ast.For]:
-    text = "".join(linecache.getlines(file))
+def syntax_tree(file: str) -> ast.Module | None:
+    """Syntax tree of a source file, None without source text."""
     try:
-        tree = ast.parse(text)
+        return ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
-        return {}
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _for_statements(file: str) -> dict[tuple[int | None, ...], ast.For]:
+    tree = syntax_tree(file)
     return {(n.iter.lineno, n.iter.end_lineno, n.iter.col_offset, n.iter.end_col_offset): n
-            for n in ast.walk(tree) if isinstance(n, ast.For)}
+            for n in ast.walk(tree) if isinstance(n, ast.For)} if tree else {}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -75,6 +80,75 @@ def rebound_names(node: ast.For) -> frozenset[str]:
     """Names the body both stores and reads before it has surely assigned them: state that crosses iterations."""
     stored = {n for s in node.body for n in _stores(s)}
     return frozenset(stored & carried_names(node))
+
+
+class Fate(NamedTuple):
+    """Names that a loop stores. read_after: may be read after it (or in the next round of an enclosing loop)."""
+
+    stored: frozenset[str]
+    surely_stored: frozenset[str]
+    read_after: frozenset[str]
+
+
+@functools.lru_cache(maxsize=1024)
+def names_after(file: str, node: ast.For) -> Fate:
+    """What becomes of the names that the loop `node` stores."""
+    target = set(_stores(node.target))
+    sure = frozenset(_exposed(node.body, target, set()))
+    stored = frozenset(n for s in node.body for n in _all_stores(s)) | target
+    out: set[str] = set()
+    done: set[str] = set()
+    path = _path_to(syntax_tree(file), node)
+    for block, position, parent in reversed(path):
+        done = _exposed(block[position + 1:], done, out)
+        if isinstance(parent, (ast.For, ast.While)):
+            inner = done | (set(_stores(parent.target)) if isinstance(parent, ast.For) else set())
+            if isinstance(parent, ast.While):
+                _reads(parent.test, inner, out)
+            _exposed(parent.body, inner, out)
+        for other in _sibling_blocks(parent, block):
+            _exposed(other, done, out)
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)):
+            break
+    return Fate(stored, sure, frozenset(out) if path else stored)
+
+
+def _path_to(tree: ast.AST | None, node: ast.AST) -> list[tuple[list[ast.stmt], int, ast.AST]]:
+    """(block, position in it, statement that owns the block) from the module down to `node`."""
+    def search(parent: ast.AST) -> list[tuple[list[ast.stmt], int, ast.AST]] | None:
+        for block in _blocks(parent):
+            for position, s in enumerate(block):
+                if s is node:
+                    return [(block, position, parent)]
+                if s.lineno <= node.lineno <= (s.end_lineno or s.lineno) and (found := search(s)):
+                    return [(block, position, parent), *found]
+        return None
+    return (search(tree) if tree else None) or []
+
+
+def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
+    own = [getattr(node, f) for f in ("body", "orelse", "finalbody") if isinstance(getattr(node, f, None), list)]
+    inner = [h.body for h in getattr(node, "handlers", [])] + [c.body for c in getattr(node, "cases", [])]
+    return own + inner
+
+
+def _sibling_blocks(parent: ast.AST, block: list[ast.stmt]) -> list[list[ast.stmt]]:
+    """Blocks of a try or loop that can run after `block`."""
+    if not isinstance(parent, (ast.Try, ast.For, ast.While)):
+        return []
+    return [b for b in _blocks(parent) if b is not block and b is not getattr(parent, "body", None)]
+
+
+def _all_stores(node: ast.AST) -> list[str]:
+    """Names that a statement may bind in its own scope."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.Lambda):
+        return []
+    own = [node.id] if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else []
+    own += [a.asname or a.name.partition(".")[0] for a in getattr(node, "names", []) if isinstance(a, ast.alias)]
+    own += [node.name] if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name else []
+    return own + [n for child in ast.iter_child_nodes(node) for n in _all_stores(child)]
 
 
 def parameter_rebinds(tree: ast.AST, names: Iterable[str]) -> dict[str, tuple[int, bool]]:

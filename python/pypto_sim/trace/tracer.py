@@ -13,13 +13,13 @@ from typing import Any
 
 from ..errors import HandleError, PyptoValueError
 from ..registry import OpSpec
-from .feasible import outcomes
+from .feasible import implied, outcomes
 from .loops import Loop, concrete
 from .scalar import SymbolicScalar, key, known, leaf, leaves, lin, resolved, text_of, value_of
 from .session import Session
-from .source import Site, leaves_early
+from .source import Site, carried_names, leaves_early
 from .tensor import Tensor
-from .watch import Watch, gone, handle_like
+from .watch import AfterLoop, Watch, gone, handle_like
 
 MAX_PATHS = 64                # of one body
 MAX_DECISIONS = 256           # on one path
@@ -269,6 +269,9 @@ class Tracer(Session):
         body.facts.append((s, value))
         return value
 
+    def never_negative(self, s: SymbolicScalar) -> bool:
+        return s.deps <= set(self.stack) and implied(s, self.stack)
+
     # --- loops
     def count_run(self, loop: Loop) -> None:
         """Count a run of the body."""
@@ -304,7 +307,7 @@ class Tracer(Session):
         if all(map(known, loop[1:4])) and not range(*map(value_of, loop[1:4])):
             self.block()
             return
-        watch = Watch(frame, node)
+        watch, after = Watch(frame, carried_names(node)), AfterLoop(frame, node)
         name = parent.fresh()
         ident = (*((b.name, tuple(b.path[:b.taken])) for b in self.stack), name)
         confirm = loop.site not in shared.confirmed
@@ -333,11 +336,12 @@ class Tracer(Session):
             assert self.stack.pop() is body
             self.loops.pop()
             self.scope = scope
-            after = watch.state()
-            different = [n for n in before if before[n] != after[n]]
+            now = watch.state()
+            different = [n for n in before if before[n] != now[n]]
             for n in different:              # a handle left behind is noticed when it is used; other values are not
-                if not (handle_like(before[n]) and gone(after[n], self.stack)) or shared.traps.get(ident):
+                if not (handle_like(before[n]) and gone(now[n], self.stack)) or shared.traps.get(ident):
                     self.give_up(f"Python state is carried across iterations: {n}", {loop.site})
+            after.look()
             return bool(different) or body.retrace
 
         try:

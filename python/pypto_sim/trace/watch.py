@@ -10,14 +10,14 @@ import collections
 import enum
 import functools
 import types
-from collections.abc import Container, Hashable, Iterator
+from collections.abc import Container, Hashable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .scalar import SymbolicScalar, known, value_of
 from .session import inside_package
-from .source import carried_names
+from .source import names_after
 from .tensor import Tensor
 
 DEPTH = 3
@@ -163,18 +163,23 @@ def handle_like(d: Hashable) -> bool:
 def gone(d: Hashable, alive: Container[Any]) -> bool:
     """True for the digest of an unbound name, None, or a handle or symbol of a body that is not `alive`: using it is
     noticed, so it may be left behind by a traced body."""
+    return d in NOTHING or dead(d, alive)
+
+
+def dead(d: Hashable, alive: Container[Any]) -> bool:
+    """True for the digest of a handle or symbol of a body that is not `alive`."""
     if not isinstance(d, Same):
-        return d in NOTHING
+        return False
     if isinstance(d.obj, Tensor):
         return d.obj.home not in alive
     return isinstance(d.obj, SymbolicScalar) and any(b not in alive for b in d.obj.deps)
 
 
 class Watch:
-    """The names that a loop body reads before surely assigning them, in the frame that runs it."""
+    """The values of some names (or "base.attribute" pairs) in the frame that runs a loop."""
 
-    def __init__(self, frame: types.FrameType, node: ast.For) -> None:
-        self.frame, self.names = frame, sorted(carried_names(node))
+    def __init__(self, frame: types.FrameType, names: Iterable[str]) -> None:
+        self.frame, self.names = frame, sorted(names)
 
     def state(self) -> dict[str, Hashable]:
         """Digest of every watched name."""
@@ -187,3 +192,35 @@ class Watch:
                 v = getattr(v, attribute, None) if isinstance(v, types.ModuleType) else None
             out[name] = digest(v)
         return out
+
+
+class AfterLoop:
+    """Names that a loop body stores and that are read after the loop: do they mean the same as after stepping it?"""
+
+    def __init__(self, frame: types.FrameType, node: ast.For) -> None:
+        fate = names_after(frame.f_code.co_filename, node)
+        escaping = set(frame.f_code.co_cellvars) | set(frame.f_code.co_freevars)
+        everywhere = frame.f_code.co_name == "<module>"
+        self.sure = fate.surely_stored
+        self.watch = Watch(frame, {n for n in fate.stored if n in fate.read_after or n in escaping or everywhere
+                                   or n not in frame.f_code.co_varnames})
+        self.before = self.watch.state()
+        self.seen: list[dict[str, Hashable]] = []
+
+    def look(self) -> None:
+        """Note the values at the end of one path."""
+        if self.watch.names:
+            self.seen.append(self.watch.state())
+
+    def leaking(self, alive: Container[Any], runs: bool) -> str:
+        """A name whose value after tracing may not be the one after stepping, "" when there is none.
+
+        runs: the loop is known to run at least once.
+        """
+        for n in self.watch.names:
+            values = [s[n] for s in self.seen]
+            if not values or all(v == self.before[n] for v in values) or dead(values[-1], alive):
+                continue
+            if not (n in self.sure and runs and all(v == values[0] for v in values)):
+                return n
+        return ""
