@@ -247,3 +247,10 @@ _lenient_warns("matmul.valid_k", "The contracted axis holds data to different ex
 _always("matmul.split_k", "enable_split_k goes with FP32 or INT32 results and nothing fused.", errors.PyptoValueError)
 define("tile.l1_total", "The L1 tiles of both operands together must fit L1.", lenient="warn", v0_2="off",
        master="error", guide="error", error=errors.TileError, source=_API)
+
+# --- what only a run can know ----------------------------------------------------------------------------------------
+_lenient_warns("poison.stored", "Undefined elements were stored to an argument.", errors.PyptoRuntimeError, _DESIGN)
+define("poison.unchecked", "Undefined elements may have been stored; the arguments are too large to check.",
+       lenient="warn", v0_2="warn", master="warn", guide="warn", error=errors.PyptoRuntimeError, source=_DESIGN)
+_lenient_warns("loop.idx_name", "Nested loops need different idx_names.", errors.PyptoRuntimeError)
+_always("arg.read_only", "An argument that the kernel writes has read-only memory.", errors.PyptoValueError, _DESIGN)

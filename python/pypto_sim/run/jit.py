@@ -13,7 +13,6 @@ from ..errors import HandleError, NeedsData, PyptoRuntimeError, PyptoTypeError, 
 from ..ops import options as option_groups
 from ..rules import Finding, message
 from ..trace.context import Running, holder, running
-from ..trace.listing import listing
 from ..trace.lower import Builder
 from ..trace.session import Session, user_line
 from ..trace.source import parameter_rebinds
@@ -24,7 +23,7 @@ from ..trace.watch import digest
 from .annotations import Signature, check_arguments, defining_frame, plain_function, returned_value, source_tree
 from .arrays import Argument, argument, check_overlap
 from .compiled import Compiled, ProgramCache, compile_kernel, core_args, handles, present, stepped_loops
-from .launch import Call, LastRun, apply_settings, execute, finding, fresh
+from .launch import Call, LastRun, apply_settings, clamps, execute, finding, fresh
 
 GROUPS = ("host_options", "codegen_options", "pass_options", "runtime_options", "verify_options", "debug_options",
           "operation_options")
@@ -50,7 +49,7 @@ class KernelProgram:
     config: Config
 
     def __str__(self) -> str:
-        return listing(self.program)
+        return str(self.program)
 
 
 class Kernel:
@@ -210,8 +209,8 @@ class Kernel:
         apply_settings(call.config)
         copies = [a.array.copy() for a in present(call.arguments)]
         builder = Builder(call.config.numerics, core_args(call.arguments))
-        stepper = Stepper(builder, [c.reshape(-1).view("u1") for c in copies], 0, call.config, call.kernel, call.scope,
-                          call.symbols)
+        stepper = Stepper(builder, [c.reshape(-1).view("u1") for c in copies], 0, clamps(call.config), call.config,
+                          call.kernel, call.scope, call.symbols)
         with Running(stepper):
             call.function(*handles(stepper, stepper, builder.args, call.arguments), *call.scalars)
             stepper.alive()

@@ -119,7 +119,7 @@ def execute(call: Call, compiled: Compiled, cache_hit: bool, record: Callable[[L
 
 def _replay(call: Call, compiled: Compiled, memory: Sequence[Any], last: LastRun) -> None:
     kept = _keep(call, compiled)
-    machine = machine_of(compiled.program, memory, POISON[call.config.poison], call.config)
+    machine = _core.Machine(compiled.program, memory, POISON[call.config.poison], clamps(call.config))
     try:
         machine.run()
     except _core.CoreError as e:
@@ -127,18 +127,20 @@ def _replay(call: Call, compiled: Compiled, memory: Sequence[Any], last: LastRun
     except _core.TrapReached as e:
         raise fresh(compiled.trapped[e.args[0]]) from None
     finally:
-        run_time_warnings(machine, call, last.warnings)
+        run_time_findings(machine, call, last.warnings)
     if call.config.poison == "check" and (candidates := machine.candidates()):
         _check_poison(call, kept, candidates, last)
 
 
-def machine_of(program: Any, memory: Sequence[Any], poison: int, config: Config) -> Any:
-    """A Machine; under profile lenient, elements past the end of a table are clamped and warned about."""
-    return _core.Machine(program, memory, poison)
+def clamps(config: Config) -> bool:
+    """Whether an element read past the end of a table is clamped and warned about instead of raised."""
+    return RULES["element.past_end"].severity[config.profile] != "error"
 
 
-def run_time_warnings(machine: Any, call: Call, into: list[Finding]) -> None:
-    """Warnings that only the run could know."""
+def run_time_findings(machine: Any, call: Call, into: list[Finding]) -> None:
+    """Findings that only the run could make."""
+    for rule_id, line, text in machine.warnings():
+        finding(into, call.config, rule_id, text, line, call.kernel)
 
 
 def fresh(exc: Exception) -> Exception:
@@ -154,7 +156,8 @@ def fresh(exc: Exception) -> Exception:
 def _step(call: Call, memory: Sequence[Any], last: LastRun) -> None:
     kept = _copies(dict(enumerate(a.array for a in present(call.arguments)))) if call.config.poison == "check" else {}
     builder = Builder(call.config.numerics, core_args(call.arguments))
-    stepper = Stepper(builder, memory, POISON[call.config.poison], call.config, call.kernel, call.scope, call.symbols)
+    stepper = Stepper(builder, memory, POISON[call.config.poison], clamps(call.config), call.config, call.kernel,
+                      call.scope, call.symbols)
     last.program = builder.program
     try:
         with Running(stepper):
@@ -163,7 +166,7 @@ def _step(call: Call, memory: Sequence[Any], last: LastRun) -> None:
     finally:
         last.warnings += stepper.findings.values()
         last.loops = stepped_loops(stepper.seen, stepper.runs, last.reason)
-        run_time_warnings(stepper.machine, call, last.warnings)
+        run_time_findings(stepper.machine, call, last.warnings)
         builder.program.finish()
     candidates = stepper.machine.candidates()
     if call.config.poison == "trace":
@@ -196,7 +199,8 @@ def _check_poison(call: Call, kept: dict[int, np.ndarray] | None, candidates: Se
     arrays = [kept[n] if n in kept else a.array.copy() for n, a in enumerate(present(call.arguments))]
     memory = [a.reshape(-1).view(np.uint8) for a in arrays]
     builder = Builder(call.config.numerics, core_args(call.arguments))
-    stepper = Stepper(builder, memory, POISON["trace"], call.config, call.kernel, call.scope, call.symbols)
+    stepper = Stepper(builder, memory, POISON["trace"], clamps(call.config), call.config, call.kernel, call.scope,
+                      call.symbols)
     with Running(stepper):
         call.function(*handles(stepper, stepper, builder.args, call.arguments), *call.scalars)
     _report_poison(call, stepper.machine.candidates(), last)

@@ -15,7 +15,7 @@ from ..trace.session import warn
 from ..trace.stepper import Stepper
 from ..trace.tensor import Tensor
 from .arrays import Argument, is_array, memory_of
-from .launch import POISON, apply_settings
+from .launch import POISON, apply_settings, clamps
 
 
 def from_torch(tensor: Any, name: str = "", *, dynamic_axis: Sequence[int] | None = None,
@@ -57,8 +57,8 @@ class function:
         apply_settings(config)
         arguments = [Argument(t.name, t.data.shape, t.dtype, t.data) for t in self.tensors]
         builder = Builder(config.numerics, [(a.shape, a.dtype.code, a.name) for a in arguments])
-        self.stepper = Stepper(builder, [a.bytes_view for a in arguments], POISON[config.poison], config, self.name,
-                               holder().scope)
+        self.stepper = Stepper(builder, [a.bytes_view for a in arguments], POISON[config.poison],
+                               clamps(config), config, self.name, holder().scope)
         self.stepper.read_only = frozenset(n for n, a in enumerate(arguments) if not a.writable)
         for number, (t, a) in enumerate(zip(self.tensors, arguments, strict=True)):
             axes = tuple(constant(n) if d == -1 else n for n, d in zip(a.shape, t.declared, strict=True))

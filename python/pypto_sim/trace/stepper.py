@@ -25,13 +25,15 @@ NO_NAMES: dict[str, int] = {}
 class Stepper(Session):
     """Runs the kernel function with concrete indices. Tensor keys are the core's tensor ids.
 
-    builder: its Program holds the arguments; memory: one uint8 view per argument; poison: 0 off, 1 check, 2 trace.
+    builder: its Program holds the arguments; memory: one uint8 view per argument; poison: 0 off, 1 check, 2 trace;
+    clamp_elements: elements past the end of a table are clamped.
     """
 
-    def __init__(self, builder: Builder, memory: Sequence[Any], poison: int, *session: Any) -> None:
+    def __init__(self, builder: Builder, memory: Sequence[Any], poison: int, clamp_elements: bool,
+                 *session: Any) -> None:
         super().__init__(*session)
         self.builder, self.program = builder, builder.program
-        self.machine = _core.Machine(self.program, memory, poison)
+        self.machine = _core.Machine(self.program, memory, poison, clamp_elements)
         self.dead: BaseException | None = None
         self.runs: dict[Site, int] = {}
         self.seen: dict[Site, Loop] = {}
