@@ -281,16 +281,26 @@ def test_scatter_update_of_a_paged_cache(rank, index_dtype):
     assert np.array_equal(out.reshape(-1, d), want)
 
 
-def test_scatter_update_stops_at_the_first_index_outside():
+@pytest.mark.parametrize(("last", "want"), [(2, [0, 1, 0, 0]), (-1, [0, 1, 0, 0])])
+def test_scatter_update_ends_at_a_negative_index(last, want):
     out = np.zeros((4, 8), np.float32)
+    _update(np.array([[1, -1, last]], np.int32), out)
+    assert out[:, 0].tolist() == want
 
+
+def test_scatter_update_refuses_an_index_past_the_end():
+    out = np.zeros((4, 8), np.float32)
+    with pytest.raises(IndexError, match="index 4"):
+        _update(np.array([[1, 2, 4]], np.int32), out)
+
+
+def _update(index, out):
     @pypto.frontend.jit
     def kernel(i: pypto.Tensor(), n: pypto.Tensor(), y: pypto.Tensor()):
         pypto.set_vec_tile_shapes(4, 8)
         pypto.scatter_update(y, -2, i, n)
 
-    kernel(np.array([[1, -1, 2]], np.int32), np.ones((3, 8), np.float32), out)
-    assert out[:, 0].tolist() == [0, 1, 0, 0]
+    kernel(index, np.ones((3, 8), np.float32), out)
 
 
 # --- creation --------------------------------------------------------------------------------------------------------

@@ -255,7 +255,7 @@ def test_wrong_call(wrong, profile):
     severity = wrong.severity[PROFILES.index(profile)]
     ins, out = wrong.ins(), wrong.out()
     before, kernel = [bits(x) for x in ins], kernel_of(wrong)
-    caught, error = [], None
+    error = None
     with pypto.config(profile=profile), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

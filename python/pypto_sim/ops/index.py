@@ -324,7 +324,7 @@ def scatter_update(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tenso
 
     Notes
     -----
-    The update stops at the first index outside the cache; a negative one is such.
+    A negative index ends the update (padding of a batch); one past the end of the cache is an error.
 
     Cost
     ----

@@ -1,4 +1,5 @@
-// Machine: gather, index_select, scatter, scatter_update. An index outside its axis is a fault.
+// Machine: gather, index_select, scatter, scatter_update. An index outside its axis is a fault;
+// a negative one ends scatter_update, as in the public interpreter.
 #include <algorithm>
 #include <cstring>
 
@@ -237,10 +238,12 @@ void Machine::scatter_update(const Op& op) {
     const int size = static_cast<int>(x.size());
     const Strides dense = dense_strides(x.shape);
     const Strides* strides[1] = {&index.stride};
-    bool beyond = false;
+    bool beyond = false, stopped = false;               // a negative index ends the update: padding of the batch
     walk(index.valid, 1, strides, [&](const Shape&, const int64_t* o) {
         const int64_t k = index_at(index, o[0]);
-        if (k < 0 || k >= slots) out_of_range("scatter_update", k, tensor_text(p_, in_id(op, 0)), 0, slots);
+        stopped |= k < 0;
+        if (stopped) return;
+        if (k >= slots) out_of_range("scatter_update", k, tensor_text(p_, in_id(op, 0)), 0, slots);
         beyond |= rank == 2 ? k >= x.valid[0] : k / x.shape[1] >= x.valid[0] || k % x.shape[1] >= x.valid[1];
     });
     const Operand from = beyond ? whole(op, 0) : x;
@@ -250,8 +253,11 @@ void Machine::scatter_update(const Op& op) {
     row.rank = 1;
     row[0] = std::min(src.valid[last], from.valid[last]);
     const Strides from_step{src.stride[last]}, to_step{dense[last]};
+    stopped = false;
     walk(index.valid, 1, strides, [&](const Shape& at, const int64_t* o) {
         const int64_t k = index_at(index, o[0]);
+        stopped |= k < 0;
+        if (stopped) return;
         const int64_t to = rank == 2 ? k * dense[0] : k / x.shape[1] * dense[0] + k % x.shape[1] * dense[1];
         const int64_t s = rank == 2 ? (at[0] * sequence + at[1]) * src.stride[0] : at[0] * src.stride[0] + at[1] * src.stride[1];
         const bool defined = rank == 2 ? at[0] * sequence + at[1] < src.valid[0] : at[0] < src.valid[0] && at[1] < src.valid[1];
