@@ -121,7 +121,7 @@ def test_operator_is_the_function(operator, other):
     np.testing.assert_array_equal(by_operator, by_function)
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if s.name != "cast"], ids=str)
 def test_refuses_other_types(sample, dry):
     supported = sample.spec.dtypes
     others = [d for d in DataType if d.in_core and d not in supported.union() | supported.unlisted]

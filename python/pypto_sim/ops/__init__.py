@@ -11,3 +11,4 @@ _MODULES = (elementwise, compare, reduce, cast, composite, move, index, create, 
 
 registry.before_call = check_available
 attach(registry.REGISTRY)
+registry.push_rows()

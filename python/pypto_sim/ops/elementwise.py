@@ -394,8 +394,8 @@ def _where_scalar(c: Check, name: str, value: Any, dtype: DataType, beside_tenso
     return c.scalar(name, value, dtype, symbolic=False)
 
 
-@op(cost=Cost.COMPOSITE, dtypes=facts.FLOATS_INTS, reference=np.clip, source=facts.API,
-    numerics=facts.EXACT + " A NaN bound gives NaN; lo > hi gives hi.",
+@op(cost=Cost.COMPOSITE, dtypes=supported("fp32 fp16 bf16 int32 int16", unlisted="int8 int64"), reference=np.clip,
+    source=facts.API, numerics=facts.EXACT + " A NaN bound gives NaN; lo > hi gives hi.",
     constraints=("`min` and `max` are both tensors or both scalars; either may be None.", *facts.VECTOR_RULES),
     torch="Mixing a tensor bound with a scalar bound is refused.")
 def clip(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
@@ -964,7 +964,7 @@ def round(input: Tensor, decimals: int = 0) -> Tensor:
 
 
 @op(cost=Cost.COMPOSITE, dtypes=facts.FLOATS_INTS, methods=("__pow__",), reference=np.power, samples=(0.1, 3.0),
-    ulp=1.0, source=facts.API,
+    ulp=1.5, source=facts.API,
     numerics="2 is one product, 3 are two, 0.5 is a square root, 1 returns a copy.",
     constraints=("Exponents 0.5, 1, 2 and 3; others are not implemented.", *facts.VECTOR_RULES),
     torch="Only the exponents that PyPTO replaces by products and square roots.")
