@@ -1,7 +1,7 @@
 """What a strategy, a preset and a claim are. Data only; running is in `check`, `cost` and `compare`.
 
-An operator module offers `OPERATOR`, `STRATEGIES`, `PRESETS`, `CLAIMS` and `golden(config)`. A *config* is a plain dict:
-the operator's defaults, the preset's values, one point's sizes, then what the user set.
+An operator module offers `OPERATOR`, `STRATEGIES`, `PRESETS`, `CLAIMS` and `golden(config)`. A *config* is a plain
+dict: the operator's defaults, the preset's values, one point's sizes, then what the user set.
 """
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-
 from ..errors import CapacityError, PyptoError, PyptoWarning
 from . import inputs as inputs_
 from .base import DTYPES, Config, Launch, Strategy, Tolerance

@@ -31,7 +31,7 @@ OPERATOR = Operator(
 
 @functools.cache
 def gather_kernel(vocab: int, width: int, seq: int, tile: int, dtype: pypto.DataType):
-    """weight [vocab, width], ids [batch, seq] -> out [batch, seq, width]; one row of ids a step, as the guide has it."""
+    """weight [vocab, width], ids [batch, seq] -> out [batch, seq, width]; one row of ids a step, as in the guide."""
     @pypto.frontend.jit(runtime_options={"run_mode": pypto.RunMode.NPU})
     def embedding_gather(weight: pypto.Tensor([vocab, width], dtype),
                          ids: pypto.Tensor([pypto.DYNAMIC, seq], pypto.DT_INT32),

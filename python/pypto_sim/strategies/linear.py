@@ -5,11 +5,11 @@ import numpy as np
 
 import pypto_sim as pypto
 
-from .inputs import draw_inputs, draw_one
 from .base import DTYPES, Arg, Claim, Observation, Operator, Part, Phase, Preset, Strategy, Tolerance, points, powers
 from .base import Launch as Call
 from .check import as_float64, dtype_of
 from .cost import gm_bytes
+from .inputs import draw_inputs, draw_one
 
 
 def _tensors(c):
@@ -126,8 +126,8 @@ def _fused_claim(ctx):
     hidden_bytes = size["tokens"] * size["ffn"] * DTYPES[size["dtype"]].size_bytes
     saved = {k: add[k] - fused[k] for k in ("gm_read_bytes", "gm_write_bytes")}
     tasks = {s: sum(e["tasks"].values()) for s, e in (("add", add), ("fused", fused))}
-    text = (f"fused reads {saved['gm_read_bytes']:,} and writes {saved['gm_write_bytes']:,} bytes less (the product is "
-            f"{hidden_bytes:,} bytes) and takes {tasks['fused']} tasks instead of {tasks['add']}; {gm_bytes(fused):,} "
+    text = (f"fused reads {saved['gm_read_bytes']:,} and writes {saved['gm_write_bytes']:,} bytes less (the product has "
+            f"{hidden_bytes:,}) and takes {tasks['fused']} tasks instead of {tasks['add']}; {gm_bytes(fused):,} "
             f"bytes against {gm_bytes(add):,}; launches {fused['launches']} and {add['launches']}")
     return Observation(text, min(saved.values()) > 0 and tasks["fused"] < tasks["add"])
 

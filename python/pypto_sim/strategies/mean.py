@@ -6,10 +6,10 @@ import numpy as np
 
 import pypto_sim as pypto
 
-from .inputs import draw_inputs, draw_one
 from .base import Arg, Claim, Observation, Operator, Part, Phase, Preset, Strategy, Tolerance, points, powers
 from .base import Launch as Call
 from .check import as_float64, dtype_of, measure
+from .inputs import draw_inputs
 
 OPERATOR = Operator(
     name="mean", title="mean", size_keys=("tokens", "width"),

@@ -13,7 +13,7 @@ def _sigmoid_expand(ctx):
     for expand in (True, False):
         call = moe.routing_call(c, moe.gate_of(c, False, expand=expand))
         found[expand] = ctx.run_kernel(call.kernel, call.args, args)
-        listed[expand] = ctx.operations(call.kernel)
+        listed[expand] = ctx.operations(call, args)
     if found[True] is None or found[False] is None:
         return Observation("one of the two forms does not run", None, "no values to compare")
     equal = all(np.array_equal(found[True][n], found[False][n]) for n in ("weights", "ids"))

@@ -119,7 +119,7 @@ def hidden_kernel(gate: Gate, rows: int, tile_rows: int, cube: tuple, dtype: pyp
 
 @functools.cache
 def combine_kernel(top: int, width: int, rows: int, tile_rows: int, dtype: pypto.DataType):
-    """expert_out [slots, width], slot [T, top], weights [T, top] -> combined [T, width]: weighted sum of chosen rows."""
+    """expert_out [slots, width], slot [T, top], weights [T, top] -> combined [T, width]: weighted sum of rows."""
     @pypto.frontend.jit(runtime_options=NPU)
     def moe_combine(expert_out: pypto.Tensor([pypto.DYNAMIC, width], dtype),
                     slot: pypto.Tensor([pypto.DYNAMIC, top], pypto.DT_INT32),

@@ -10,7 +10,8 @@ from .moe_kernels import Gate, combine_kernel, hidden_kernel, logits_kernel
 def _tensors(c):
     t, e, k = c["tokens"], c["experts"], c["top"]
     found = {"bias": Arg(shape=(1, e), dtype="fp32", scale=0.1),
-             "weights": Arg(shape=(t, k), dtype="fp32", role="out"), "ids": Arg(shape=(t, k), dtype="int32", role="out")}
+             "weights": Arg(shape=(t, k), dtype="fp32", role="out"),
+             "ids": Arg(shape=(t, k), dtype="int32", role="out")}
     if c["hidden"]:
         found |= {"x": Arg(shape=(t, c["hidden"]), dtype=c["dtype"]),
                   "gate_weight": Arg(shape=(e, c["hidden"]), dtype=c["dtype"], scale=c["hidden"] ** -0.5)}

@@ -31,7 +31,7 @@ def _repeated(t, copies, kv_heads: int, group: int, length, block: int, dim: int
 @functools.cache
 def expand_decode_kernel(kv_heads: int, group: int, dim: int, kv: int, block: int, cube: tuple, vec: tuple,
                          scale: float, unroll: tuple[int, ...], dtype: pypto.DataType):
-    """q [kv_heads, group, dim], k and v [kv_heads, kv, dim] -> out; attention reads copies of k and v per query head."""
+    """q [kv_heads, group, dim], k and v [kv_heads, kv, dim] -> out; attention reads copies of k and v per head."""
     heads = kv_heads * group
 
     @pypto.frontend.jit(runtime_options=NPU)

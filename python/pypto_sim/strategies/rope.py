@@ -3,8 +3,6 @@ import math
 
 import numpy as np
 
-import pypto_sim as pypto
-
 from .base import Arg, Operator, Part, Phase, Preset, Strategy, Tolerance, powers
 from .base import Launch as Call
 from .check import as_float64, dtype_of

@@ -151,7 +151,7 @@ def _online_op(ctx):
                                         form == "operation")
         results[form] = ctx.run_kernel(kernel, names, args, device="950pr")
         costs[form] = ctx.cost_of([Launch(kernel, names)], None, c, args=args, device="950pr")
-        ops[form] = ctx.complexity(kernel)["ops"]
+        ops[form] = ctx.complexity(Launch(kernel, names), args)["ops"]
     if any(r is None for r in results.values()):
         return Observation("one of the two forms does not run on 950pr", None, "no values to compare")
     a, b = (as_float64(results[f]["out"]) for f in ("operation", "hand"))

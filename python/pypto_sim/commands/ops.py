@@ -1,0 +1,45 @@
+"""`pypto-sim ops [NAME]`: the operations there are."""
+from __future__ import annotations
+
+from typing import Any
+
+from . import shared
+
+NAME, HELP = "ops", "list the operations, or describe one"
+
+
+def arguments(parser: Any) -> None:
+    parser.add_argument("name", nargs="?", help="operation, such as matmul")
+    shared.json_option(parser)
+
+
+def run(args: Any) -> int:
+    import pypto_sim  # noqa: F401  (fills the registry)
+
+    from ..registry import REGISTRY, describe
+    from ..report.tables import table
+    if args.name:
+        found = describe(args.name)
+        if args.json:
+            shared.print_json(found)
+            return 0
+        rows = [(k, v if isinstance(v, str) else _text(v)) for k, v in found.items()
+                if v not in ("", [], {}, None) and k != "summary"]
+        shared.print_tables(table(f"{args.name}: {found['summary']}", ("fact", "value"), rows))
+        return 0
+    rows = [describe(name) for name in sorted(REGISTRY)]
+    if args.json:
+        shared.print_json(rows)
+    else:
+        shared.print_tables(table(f"{len(rows)} operations", ("operation", "summary", "versions", "chips", "cost"),
+                                  [(r["name"], r["summary"], " ".join(r["versions"]), " ".join(r["chips"]), r["cost"])
+                                   for r in rows]))
+    return 0
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "\n".join(f"{k}: {_text(v)}" for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(v) for v in value)
+    return str(value)

@@ -1,0 +1,45 @@
+"""`pypto-sim profile SCRIPT -o DIR`: run a script and write what every launch costs."""
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import shared
+from .script import execute
+
+NAME, HELP = "profile", "run a script and write estimate.json and report.md (swimlane files are not written yet)"
+SCHEMA = 1
+
+
+def arguments(parser: Any) -> None:
+    parser.add_argument("script", metavar="SCRIPT", help="Python file")
+    parser.add_argument("-o", dest="output", metavar="DIR", required=True, help="folder for the reports")
+    parser.add_argument("args", nargs="...", help="arguments of the script")
+    shared.device_options(parser, model=False)
+    shared.language_option(parser)
+    shared.json_option(parser)
+
+
+def run(args: Any) -> int:
+    import pypto_sim as pypto
+
+    from ..config import active
+    from ..report.markdown import profile_report
+    with pypto.profile(device=args.device) if args.device else pypto.profile() as found:
+        execute(args.script, args.args)
+    launches = [{"kernel": one.kernel, "estimate": one.estimate.to_dict()} for one in found.launches]
+    folder = Path(args.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    shown = shared.clean({"schema": SCHEMA, "script": args.script, "launches": launches})
+    (folder / "estimate.json").write_text(json.dumps(shown, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    device = launches[0]["estimate"]["device"] if launches else str(args.device or active().device)
+    command = f"pypto-sim profile {args.script} -o {args.output}" + (f" --device {args.device}" if args.device else "")
+    (folder / "report.md").write_text(profile_report(launches, device, command, args.lang), encoding="utf-8")
+    if args.json:
+        shared.print_json(shown)
+    else:
+        print(f"{len(launches)} launches: {folder / 'estimate.json'}, {folder / 'report.md'}")
+        print("merged_swimlane.json and swim.json are not written: the timeline is not recorded yet", file=sys.stderr)
+    return 0

@@ -1,0 +1,54 @@
+"""Numbers and sizes as text, shared by all reports."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def bytes_text(count: float | None) -> str:
+    """1536 -> "1.5 KB"; powers of 1024."""
+    if count is None:
+        return "-"
+    value, unit = float(count), "B"
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if abs(value) < 1024 or unit == "TB":
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+
+
+def time_text(us: float | None) -> str:
+    """Microseconds as "12.3 us" or "4.56 ms"."""
+    if us is None:
+        return "-"
+    return f"{us / 1e3:.2f} ms" if us >= 1e4 else f"{us:.1f} us"
+
+
+def size_text(size: Mapping[str, Any]) -> str:
+    """ "kv 4096, heads 16"."""
+    return ", ".join(f"{k} {v}" for k, v in size.items())
+
+
+def gm_bytes(estimate: Mapping[str, Any] | None) -> int | None:
+    """Global-memory traffic both ways, None without an estimate."""
+    return None if estimate is None else int(estimate["gm_read_bytes"] + estimate["gm_write_bytes"])
+
+
+def first_line(text: str, limit: int = 0) -> str:
+    """First line of a message, cut to `limit` characters if given."""
+    line = text.splitlines()[0] if text else ""
+    return line if not limit or len(line) <= limit else line[:limit - 3] + "..."
+
+
+def verdict_of(row: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    """Verdict with the reason behind it."""
+    text = words[row["verdict"]]
+    if row["reason"] and row["verdict"] != "pass":
+        text += f" ({row['reason']['kind']})" if row["verdict"] == "fail" else ""
+    return text + (f", {words['recommended']}" if row["recommended"] else "")
+
+
+def command_of(run: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> str:
+    """The command that makes this comparison again."""
+    return (f"pypto-sim compare {run['operator']} --phase {run['phase']} --preset {run['config']['preset']} "
+            f"--device {run['device']} --model {run['model']}")
