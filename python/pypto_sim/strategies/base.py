@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from ..dtypes import DataType
 from ..errors import PyptoKeyError
 
 Config = dict[str, Any]
 PHASES = ("decode", "prefill")
-DTYPES = {"bf16": dtypes.DT_BF16, "fp16": dtypes.DT_FP16, "fp32": dtypes.DT_FP32, "int32": dtypes.DT_INT32}
+DTYPES = {"bf16": DataType.DT_BF16, "fp16": DataType.DT_FP16, "fp32": DataType.DT_FP32, "int32": DataType.DT_INT32}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

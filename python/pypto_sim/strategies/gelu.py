@@ -76,10 +76,10 @@ def formula(form: str, x: np.ndarray) -> np.ndarray:
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
     if form == "sigmoid":
         return x / (1 + np.exp(-1.702 * x))
-    return 0.5 * x * (1 + erf(x))
+    return 0.5 * x * (1 + normal_erf(x))
 
 
-def erf(x: np.ndarray) -> np.ndarray:
+def normal_erf(x: np.ndarray) -> np.ndarray:
     """erf(x / sqrt 2) in float64, by the standard library's function on a table of the distinct values."""
     distinct, where = np.unique(x, return_inverse=True)
     table = np.array([math.erf(v * math.sqrt(0.5)) for v in distinct.tolist()])

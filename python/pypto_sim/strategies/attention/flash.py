@@ -45,7 +45,8 @@ def prefill_kernel(kv_heads: int, group: int, dim: int, rows: int, block: int, c
                    unroll: tuple[int, ...], dtype: pypto.DataType):
     """q [kv_heads, group, T, dim], k and v [kv_heads, 1, T, dim], both packed along T by cu [B + 1]; causal -> out.
 
-    band [rows, 2 block + rows]: 0 for u <= r + block, MASKED beyond; a window of it masks the blocks on the diagonal.
+    band [rows, 2 block + rows]: 0 for u <= r + block, MASKED beyond; a window of it masks the last block of a row tile
+    (`block` is a multiple of `rows`, so no other block meets the diagonal).
     """
     @pypto.frontend.jit(runtime_options=NPU)
     def flash_prefill(q: pypto.Tensor([kv_heads, group, pypto.DYNAMIC, dim], dtype),
@@ -72,7 +73,7 @@ def prefill_kernel(kv_heads: int, group: int, dim: int, rows: int, block: int, c
                     kt = pypto.view(k, [kv_heads, 1, block, dim], [0, 0, begin + j * block, 0], valid_shape=valid)
                     vt = pypto.view(v, [kv_heads, 1, block, dim], [0, 0, begin + j * block, 0], valid_shape=valid)
                     hidden = None
-                    if (j + 1) * block > i * rows + 1:
+                    if pypto.is_loop_end(j):
                         hidden = pypto.unsqueeze(window(band, rows, block, i * rows - j * block, vec), 0)
                         pypto.set_vec_tile_shapes(1, *vec)
                     step(j, (m, s, o), qt, kt, vt, hidden, scale, dtype, False, out, [0, 0, begin + i * rows, 0])
