@@ -87,8 +87,9 @@ def run(args: Any) -> int:
                            "changes": changes, "failed": failed, "only_in_base": only["base"],
                            "only_in_new": only["new"]})
     else:
-        shared.print_tables(table(f"{len(set(base) & set(new))} matched keys, {len(changes)} changes, {len(failed)} rise by "
-                                  f"more than {limit:g} %", ("key", "figure", "base", "new", "change"),
+        title = (f"{len(set(base) & set(new))} matched keys, {len(changes)} changes, {len(failed)} rise by more than "
+                 f"{limit:g} %")
+        shared.print_tables(table(title, ("key", "figure", "base", "new", "change"),
                                   [(c["key"], c["figure"], f"{c['base']:,}", f"{c['new']:,}", f"{c['percent']:+.1f} %")
                                    for c in changes]))
         for side, keys in only.items():

@@ -107,7 +107,7 @@ STRATEGIES = (
 )
 
 _PREFILL_TILES = {"m_tile": (128, 256), "k_tile": (64, 256), "n_tile": (256, 256), "tile_rows": 32}
-# The check of the ffn 14336 prefill takes 4096 of its columns: 17 GFLOP instead of 60, the tiles and paths are the same.
+# The check of the ffn 14336 prefill takes 4096 of its columns: 17 GFLOP instead of 60, with the same tiles and paths.
 PRESETS = (
     Preset("llama3-8b", {"hidden": 4096, "ffn": 14336}, {
         "decode": Phase(points("tokens", 1, 16), points("tokens", *powers(1, 64))),
@@ -126,8 +126,8 @@ def _fused_claim(ctx):
     hidden_bytes = size["tokens"] * size["ffn"] * DTYPES[size["dtype"]].size_bytes
     saved = {k: add[k] - fused[k] for k in ("gm_read_bytes", "gm_write_bytes")}
     tasks = {s: sum(e["tasks"].values()) for s, e in (("add", add), ("fused", fused))}
-    text = (f"fused reads {saved['gm_read_bytes']:,} and writes {saved['gm_write_bytes']:,} bytes less (the product has "
-            f"{hidden_bytes:,}) and takes {tasks['fused']} tasks instead of {tasks['add']}; {gm_bytes(fused):,} "
+    text = (f"fused reads {saved['gm_read_bytes']:,} and writes {saved['gm_write_bytes']:,} bytes less (the product "
+            f"has {hidden_bytes:,}) and takes {tasks['fused']} tasks instead of {tasks['add']}; {gm_bytes(fused):,} "
             f"bytes against {gm_bytes(add):,}; launches {fused['launches']} and {add['launches']}")
     return Observation(text, min(saved.values()) > 0 and tasks["fused"] < tasks["add"])
 

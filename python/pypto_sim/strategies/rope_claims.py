@@ -33,7 +33,8 @@ def _fusion(ctx):
     c = ctx.config(largest=True)
     saved = {k: two[k] - one[k] for k in ("gm_read_bytes", "gm_write_bytes")}
     text = (f"two launches minus one: {saved['gm_read_bytes']:,} bytes read and {saved['gm_write_bytes']:,} written "
-            f"less (the hidden tensor is {_bytes_of(c):,} bytes); {two['time_us']:.1f} us against {one['time_us']:.1f} us")
+            f"less (the hidden tensor is {_bytes_of(c):,} bytes); {two['time_us']:.1f} us against "
+            f"{one['time_us']:.1f} us")
     return Observation(text, min(saved.values()) > 0 and gm_bytes(one) < gm_bytes(two))
 
 
