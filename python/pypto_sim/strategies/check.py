@@ -86,12 +86,13 @@ def measure(got: np.ndarray, golden: np.ndarray, dtype: str, tolerance: Toleranc
         if tolerance.row_max:
             allowed = allowed + tolerance.row_max * size.max(axis=-1, keepdims=True)
         spacing = ulp(g, dtype) if dtype in MANTISSA_BITS else None
+        floor = tolerance.atol + (tolerance.row_max * size.max(axis=-1, keepdims=True) if tolerance.row_max else 0.0)
+        counted = size > floor        # relative figures of elements that the absolute part covers would say nothing
         if spacing is not None:
-            found.max_ulp = max(found.max_ulp, float((error / spacing).max(initial=0.0)))
+            found.max_ulp = max(found.max_ulp, float((error / spacing)[counted].max(initial=0.0)))
             allowed = allowed + tolerance.output_ulp * spacing
         with np.errstate(divide="ignore", invalid="ignore"):
             excess = np.where(error > 0, error / allowed, 0.0)
-        counted = size > tolerance.atol
         if counted.any():
             found.max_rel = max(found.max_rel, float((error[counted] / size[counted]).max()))
         found.max_abs = max(found.max_abs, float(error.max(initial=0.0)))

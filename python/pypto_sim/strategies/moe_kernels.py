@@ -27,7 +27,7 @@ class Gate:
     factor: float = 1.0
 
 
-def _scores(logits, gate: Gate, rows: int):
+def _scores(logits, gate: Gate, rows: int, valid):
     """Gate values [rows, experts] of fp32 logits."""
     if gate.softmax:
         p = pypto.exp(pypto.sub(logits, pypto.amax(logits, dim=-1, keepdim=True)))
@@ -35,7 +35,8 @@ def _scores(logits, gate: Gate, rows: int):
     if not gate.expand:
         return pypto.sigmoid(logits)
     e = pypto.add(pypto.exp(pypto.mul(logits, -1.0)), 1.0)
-    return pypto.div(pypto.full([rows, gate.experts], 1.0, pypto.DT_FP32), e, pypto.PrecisionType.INTRINSIC)
+    ones = pypto.full([rows, gate.experts], 1.0, pypto.DT_FP32, valid_shape=[valid, gate.experts])
+    return pypto.div(ones, e, pypto.PrecisionType.INTRINSIC)
 
 
 def _masked(biased, gate: Gate, rows: int, valid, tile_rows: int):
@@ -64,7 +65,7 @@ def _masked(biased, gate: Gate, rows: int, valid, tile_rows: int):
 def _route(logits, bias, gate: Gate, rows: int, valid, tile_rows: int):
     """(weights, ids) [rows, top] of fp32 logits [rows, experts]."""
     pypto.set_vec_tile_shapes(tile_rows, gate.experts)
-    scores = _scores(logits, gate, rows)
+    scores = _scores(logits, gate, rows, valid)
     biased = pypto.add(scores, bias) if bias is not None else scores
     if gate.groups > 1:
         biased = _masked(biased, gate, rows, valid, tile_rows)
