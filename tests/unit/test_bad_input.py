@@ -204,7 +204,7 @@ CASES = [
     Wrong("unknown reduce mode", assign(lambda a, i: pypto.scatter(a, 0, i, 1.0, reduce="max")),
           lambda: [f32(8, 64), np.zeros((8, 64), np.int32)], ALL, "'multiply'", error=ValueError),
     # outputs and locals
-    Wrong("output never written", never_written, one, (W, W, W, W), "`y`", expect=lambda out: (out == 7).all()),
+    Wrong("output never written", never_written, one, (W, W, W, W), "`y[:]", expect=lambda out: (out == 7).all()),
     Wrong("output rebound", rebound, one, (W, W, W, W), "[:]", expect=lambda out: (out == 7).all()),
     Wrong("read before write", unwritten, one, ALL, "`t`", error=RuntimeError),
     Wrong("a number assigned", lambda a, y: y.__setitem__(slice(None), 1.0), one, ALL, "pypto.full", error=TypeError),

@@ -162,7 +162,7 @@ class Kernel:
 
     def _check_outputs(self, call: Call, compiled: Compiled) -> None:
         """Rule output.unwritten: a parameter is rebound, or nothing is written at all."""
-        if compiled.program is None:
+        if compiled.program is None or compiled.always_raises is not None:    # its own error says more
             return
         arguments = present(call.arguments)
         tree = source_tree(self.function)

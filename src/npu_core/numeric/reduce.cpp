@@ -2,7 +2,8 @@
 //
 // fp32 order: whole tiles along the axis are combined as the PAIR tree (halving to a power of two, the remainder folded in
 // when it is at least half as long), then the last tile: on the last axis by the kernels' fixed lane order, on another
-// axis by halving vector adds. The tile length is that of the vector tile at the axis.
+// axis by halving vector adds. The tile length is that of the vector tile at the axis. Under numerics "0.2.0" the last
+// tile is summed in the order of that release's interpreter.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "npu_core/kernels/kernels.h"
 #include "npu_core/numeric/cast.h"
 #include "npu_core/numeric/integer.h"
+#include "npu_core/numeric/interpreter_sum.h"
 #include "npu_core/numeric/machine.h"
 #include "npu_core/program/opcodes.h"
 
@@ -22,6 +24,8 @@ namespace {
 struct Geometry {
     int axis;
     int64_t length, tile;
+    int64_t last_tile;               // tile length of the last axis
+    bool interpreter;                // order of the 0.2.0 interpreter inside a tile
 };
 
 Binary pair_op(Opcode code) {
@@ -62,9 +66,9 @@ int64_t pair_tree(float* x, int64_t length, int64_t tile, int64_t width, Binary 
     return std::min(tile, length);
 }
 
-float row_in_tile(float* x, int64_t n, Opcode code) {
+float row_in_tile(float* x, int64_t n, Opcode code, bool interpreter) {
     const KernelTable& k = kernels();
-    if (code == Opcode::SUM) return k.row_sum(x, n);
+    if (code == Opcode::SUM) return interpreter ? interpreter_row_sum(x, n) : k.row_sum(x, n);
     if (code == Opcode::AMAX) return k.row_max(x, n);
     if (code == Opcode::AMIN) return k.row_min(x, n);
     while (n > 1) {                                     // product: halving
@@ -142,15 +146,33 @@ void fp32_rows(Opcode code, const Operand& x, const Geometry& g, const Outer& ou
             outer.offsets(i, &ox, &oy);
             float v = neutral(code);
             if (in_place) {
-                v = row_in_tile(const_cast<float*>(reinterpret_cast<const float*>(x.data)) + ox, g.length, code);
+                v = row_in_tile(const_cast<float*>(reinterpret_cast<const float*>(x.data)) + ox, g.length, code, g.interpreter);
             } else if (g.length > 0) {
                 load_f32(x.dtype, x.data + ox * x.size(), x.stride[g.axis], row.data(), g.length);
                 const int64_t n = tiled ? pair_tree(row.data(), g.length, g.tile, 1, pair_op(code)) : g.length;
-                v = row_in_tile(row.data(), n, code);
+                v = row_in_tile(row.data(), n, code, g.interpreter);
             }
             cast_row({DType::F32, to}, &v, y + oy * to_size, 1);
         }
     });
+}
+
+// Columns `col` .. of a row of `width`, cut at the tiles of the last axis. The sums replace the first row.
+void interpreter_columns(float* x, int64_t rows, int64_t n, int64_t col, int64_t width, int64_t tile) {
+    std::vector<float> sums(static_cast<size_t>(n));
+    for (int64_t c = 0; c < n;) {
+        const int64_t start = (col + c) / tile * tile, first = col + c - start;
+        const int64_t in_tile = std::min(tile, width - start), count = std::min(n - c, in_tile - first);
+        if (in_tile == 1) {
+            std::vector<float> column(static_cast<size_t>(rows));
+            for (int64_t r = 0; r < rows; ++r) column[r] = x[r * n + c];
+            sums[c] = interpreter_row_sum(column.data(), rows);
+        } else {
+            interpreter_column_sums(x + c, rows, n, count, first, in_tile, sums.data() + c);
+        }
+        c += count;
+    }
+    std::copy(sums.begin(), sums.end(), x);
 }
 
 // Another axis: columns of the last axis in blocks that stay in cache; the bits do not depend on the blocks.
@@ -177,6 +199,10 @@ void fp32_columns(Opcode code, const Operand& x, const Geometry& g, const Outer&
             }
             if (ordered && g.length > 0) {
                 int64_t rows = pair_tree(acc, g.length, g.tile, n, op);
+                if (g.interpreter && code == Opcode::SUM) {
+                    interpreter_columns(acc, rows, n, col, width, g.last_tile);
+                    rows = 1;
+                }
                 while (rows > 1) {
                     const int64_t half = (rows + 1) / 2;
                     kernels().binary[static_cast<int>(op)](acc, acc + half * n, acc, (rows - half) * n);
@@ -194,15 +220,17 @@ void Machine::reduce(const Op& op) {
     const Opcode code = static_cast<Opcode>(op.opcode);
     const Operand x = operand(op, 0);
     const int rank = x.shape.rank, last = rank - 1;
-    Geometry g{static_cast<int>(int_arg(op, 0)), 0, 0};
+    Geometry g{static_cast<int>(int_arg(op, 0)), 0, 0, x.valid[last], p_.numerics == Numerics::V0_2_0};
     const bool keepdim = int_arg(op, 1) != 0;
     require(g.axis >= 0 && g.axis < rank, "reduction: axis out of range");
     g.length = g.tile = x.valid[g.axis];
     if (op.tile != NONE) {
         const auto& vec = p_.tiles[op.tile].vec;
         if (static_cast<size_t>(g.axis) < vec.size() && vec[g.axis] > 0) g.tile = vec[g.axis];
+        if (static_cast<size_t>(last) < vec.size() && vec[last] > 0) g.last_tile = vec[last];
     }
     g.tile = std::max<int64_t>(g.tile, 1);
+    g.last_tile = std::max<int64_t>(g.last_tile, 1);
     // The result keeps the axis with extent 1, drops it, or (a vector reduced without keepdim) is [1].
     const Shape& y_shape = tensor(out_id(op, 0)).shape;
     Shape valid = y_shape;
