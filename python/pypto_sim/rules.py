@@ -140,8 +140,6 @@ define("scalar.dtype", "A float scalar counts as FP32; next to FP16 or BF16 an E
 define("scalar.int_compare", "Comparisons take a float or Element scalar, not a bare int.", lenient="warn",
        v0_2="error", master="error", guide="warn", error=errors.PyptoTypeError, source=_API)
 _always("scalar.range", "A scalar has no value in the tensor's element type.", errors.PyptoValueError)
-_lenient_warns("scalar.nonfinite", "A scalar operand must be finite.", errors.PyptoValueError, v0_2="off",
-               guide="warn")
 
 # --- shapes ---------------------------------------------------------------------------------------------------------
 _always("shape.rank", "The rank is outside the documented range.", errors.ShapeError)

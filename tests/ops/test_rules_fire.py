@@ -1,4 +1,6 @@
 """Wrong or questionable calls as data: which rule says what in which profile."""
+from pathlib import Path
+
 import pytest
 
 from pypto_sim import errors
@@ -53,6 +55,8 @@ CASES = [
     ("tile.vec_unset", (W, E, E, E), lambda F, s: F.exp(s.tensor()), {"tile": None}),
     ("tile.vec_zero", (E, E, E, E), lambda F, s: F.exp(s.tensor()), {"tile": (0, 64)}),
     ("tile.vec_rank", (W, E, E, E), lambda F, s: F.exp(s.tensor()), {"tile": (64,)}),
+    ("tile.vec_tail", (OFF, OFF, OFF, E), lambda F, s: F.exp(s.tensor((8, 3))), {"tile": (8, 3)}),
+    ("tile.vec_tail", (OFF,) * 4, lambda F, s: F.gt(s.tensor(), 1.0), {"tile": (8, 8)}),
     ("tile.reduce_tail", (W, E, E, E), lambda F, s: F.sum(s.tensor(), -1), {"tile": (8, 6)}),
     ("tile.reduce_size", (W, W, E, E), lambda F, s: F.amax(s.tensor((40, 512)), -1), {"tile": (40, 512)}),
     ("topk.k_over_tile", (W, OFF, E, E), lambda F, s: F.topk(s.tensor(), 33), {"tile": (8, 32)}),
@@ -115,6 +119,13 @@ def test_old_code_can_catch_the_builtin(dry, F):
         F.add(s.tensor(dtype=D["int32"]), 0.5)
     with pytest.raises(ValueError):
         F.add(s.tensor(), s.tensor((8, 63)))
+
+
+def test_no_rule_is_idle():
+    root = Path(__file__).resolve().parents[2]
+    files = [*root.glob("python/pypto_sim/**/*.py"), *root.glob("python/pypto_sim/*.pyx"), *root.glob("src/**/*.cpp")]
+    text = "".join(f.read_text() for f in files if f.name != "rules.py")
+    assert [r for r in RULES if f'"{r}"' not in text] == []
 
 
 def test_every_rule_of_the_checks_is_in_the_catalogue():
