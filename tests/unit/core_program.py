@@ -56,7 +56,8 @@ class Prog:
 
     def op(self, name, ins, dtype=None, shape=None, ints=(), floats=(), scalars=(), tile=-1, line=-1):
         """One-result operation; dtype and shape default to the first input's."""
-        t = self.local(dtype if dtype is not None else self.dtype[ins[0]], shape if shape is not None else self.shape[ins[0]])
+        t = self.local(dtype if dtype is not None else self.dtype[ins[0]],
+            shape if shape is not None else self.shape[ins[0]])
         self.p.op(ROW[name], [t], ins, ints, floats, [self.e(s) for s in scalars], tile, -1, -1, line)
         return t
 
@@ -101,7 +102,8 @@ class Prog:
         self.p.end_loop()
 
     def machine(self, **kw) -> "_core.Machine":
-        self.machine_ = _core.Machine(self.p, [a.view(np.uint8) if a.size else a.view(np.uint8) for a in map(flat, self.arrays)], **kw)
+        self.machine_ = _core.Machine(self.p, [a.view(np.uint8) if a.size else a.view(np.uint8) for a in map(flat,
+            self.arrays)], **kw)
         return self.machine_
 
     def run(self, **kw):

@@ -175,18 +175,26 @@ Shape needed_box(const Shape& shape, const Shape& space, const Shape& box) {
 void Machine::elementwise(const Op& op) {
     const auto index = static_cast<size_t>(&op - p_.ops.data());
     if (single_.size() <= index) single_.resize(p_.ops.size());
-    const auto run = [&](const GroupBuilder::TypeOf& type_of) {
+    const auto build = [&](const GroupBuilder::TypeOf& type_of) {
         GroupBuilder b(p_, type_of);
         b.add(static_cast<int32_t>(index));
         return b.finish([](Id, const Op& o) { return Wanted{!o.wide_out, o.wide_out}; });
     };
-    const auto static_type = [&](Id t) { return TensorType{tensor(t).dtype, tensor(t).shape}; };
-    if (!single_[index]) single_[index] = std::make_unique<Group>(run(static_type));
-    if (run_group(*single_[index], &op)) return;
+    bool as_declared = true;
+    for (int i = 0; i < op.ins.count; ++i) {
+        const Value& v = ready(in_id(op, i));
+        as_declared = as_declared && v.dtype == tensor(in_id(op, i)).dtype && v.shape == tensor(in_id(op, i)).shape;
+    }
+    if (as_declared) {
+        if (!single_[index])
+            single_[index] = std::make_unique<Group>(build([&](Id t) { return TensorType{tensor(t).dtype, tensor(t).shape}; }));
+        require(run_group(*single_[index], &op), "an elementwise operation does not fit its operands");
+        return;
+    }
     // A local took another shape or dtype than it was declared with.
-    const Group fresh = run([&](Id t) {
+    const Group fresh = build([&](Id t) {
         const Value& v = env_[t];
-        return v.state == State::READY && t != out_id(op, 0) ? TensorType{v.dtype, v.shape} : static_type(t);
+        return t != out_id(op, 0) ? TensorType{v.dtype, v.shape} : TensorType{tensor(t).dtype, tensor(t).shape};
     });
     require(run_group(fresh, &op), "an elementwise operation does not fit its operands");
 }

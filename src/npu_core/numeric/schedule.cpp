@@ -37,7 +37,7 @@ class Liveness {
                 }
                 case ItemKind::DECL: written(it.a); break;
                 case ItemKind::SET:
-                    written(it.a);
+                    if (it.a != it.b) written(it.a);
                     read(it.b);
                     break;
                 case ItemKind::ASSEMBLE:
