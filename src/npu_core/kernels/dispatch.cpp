@@ -27,9 +27,7 @@ struct Tables {
     }
     Tables() {
 #if defined(NPU_HAVE_avx512)
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && has_avx2())
-            add(avx512::fill_table);
+        if (has_avx512()) add(avx512::fill_table);
 #endif
 #if defined(NPU_HAVE_avx2)
         if (has_avx2()) add(avx2::fill_table);
@@ -37,6 +35,11 @@ struct Tables {
         add(baseline::fill_table);
     }
 #if defined(NPU_HAVE_avx2)
+    static bool has_avx512() {
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl") && has_avx2();
+    }
     // Machines with these have the rest of x86-64-v3 (f16c, lzcnt, movbe) too.
     static bool has_avx2() {
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
@@ -49,7 +52,8 @@ struct Tables {
             if (std::strcmp(name[i], wanted) == 0) return table[i];
             known += (i ? ", " : "") + std::string(name[i]);
         }
-        throw std::invalid_argument("instruction set '" + std::string(wanted) + "' is not available here; choose one of: " + known);
+        throw std::invalid_argument("instruction set '" + std::string(wanted) +
+                                    "' is not available here; choose one of: " + known);
     }
 };
 

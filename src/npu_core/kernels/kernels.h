@@ -11,12 +11,15 @@
 
 namespace npu {
 
-enum class Unary : uint8_t { EXP, LOG, SQRT, ABS, NEG, TANH, ERF, RECIPROCAL, RELU, FLOOR, CEIL, TRUNC, ROUND_EVEN, COUNT };
+enum class Unary : uint8_t {
+    EXP, LOG, SQRT, ABS, NEG, TANH, ERF, RECIPROCAL, RELU, FLOOR, CEIL, TRUNC, ROUND_EVEN, COUNT
+};
 enum class Binary : uint8_t { ADD, SUB, MUL, DIV, MAX, MIN, COUNT };
 enum class Compare : uint8_t { EQ, NE, LT, LE, GT, GE, COUNT };
 
 // C[m,n] (+)= A[m,k] B[k,n]; strides in elements, so that a transposed operand is a stride swap.
 // For each k block in order: P = fma chain over the block from 0, k ascending; C = C + P. C starts at bias[n] or 0.
+// k_block outside 1..k means one block. Operands are F32, F16 or BF16, and may differ.
 struct GemmArgs {
     const void* a; DType a_type; int64_t a_row_stride, a_col_stride;
     const void* b; DType b_type; int64_t b_row_stride, b_col_stride;
@@ -46,11 +49,14 @@ struct KernelTable {
     void (*f32_to_f16)(const float* x, uint16_t* y, int64_t n);    // nearest even, overflow to inf
     void (*i32_to_f32)(const int32_t* x, float* y, int64_t n);
     void (*fill_f32)(float v, float* y, int64_t n);
-    float (*row_sum)(const float* x, int64_t n);   // 64 lanes, pairwise over repeats, then one cross-lane tree
-    float (*row_max)(const float* x, int64_t n);   // NaN propagates; n >= 1
+    // 64 lanes, pairwise over repeats, then one cross-lane tree: lane i with i + 32, i + 16, ... (isa/reduce.cpp);
+    // 0 for n = 0
+    float (*row_sum)(const float* x, int64_t n);
+    float (*row_max)(const float* x, int64_t n);   // NaN propagates (as the default NaN); n >= 1
     float (*row_min)(const float* x, int64_t n);
     // Scratch for packing is owned by the kernel (thread local). Rows [m_begin, m_end) only, so that threads can share
-    // one product: the bits of an element never depend on the split.
+    // one product: the bits of an element never depend on the split. Each call packs what it reads, so give every
+    // thread one large piece of the longer side (rows in multiples of 56, columns in multiples of 64), not many small.
     void (*gemm)(const GemmArgs& g, int64_t m_begin, int64_t m_end, int64_t n_begin, int64_t n_end);
     void (*gemm_i8)(const GemmArgsI8& g, int64_t m_begin, int64_t m_end);
 };

@@ -33,21 +33,20 @@ void sv(float s, const float* b, float* y, int64_t n) {
     const F t = splat(s);
     map1<F, F>(b, y, n, [t](F u) { return Op::at(t, u); });
 }
-NPU_INLINE B truth(I mask) { return __builtin_convertvector(mask & 1, B); }
 template <class Op>
 void cmp_vv(const float* a, const float* b, uint8_t* y, int64_t n) {
-    map2<B>(a, b, y, n, [](F u, F v) { return truth(Op::at(u, v)); });
+    map2<B>(a, b, y, n, [](F u, F v) { return truth_bytes(Op::at(u, v)); });
 }
 template <class Op>
 void cmp_vs(const float* a, float s, uint8_t* y, int64_t n) {
     const F t = splat(s);
-    map1<B, F>(a, y, n, [t](F u) { return truth(Op::at(u, t)); });
+    map1<B, F>(a, y, n, [t](F u) { return truth_bytes(Op::at(u, t)); });
 }
 
 void select_row(const uint8_t* cond, const float* a, const float* b, float* y, int64_t n) {
     int64_t i = 0;
     for (; i + W <= n; i += W) {
-        const I mask = __builtin_convertvector(load<B>(cond + i), I) != 0;
+        const I mask = widen_bytes(load<S>(cond + i)) != 0;
         store(y + i, select(mask, load<F>(a + i), load<F>(b + i)));
     }
     for (; i < n; ++i) y[i] = cond[i] ? a[i] : b[i];

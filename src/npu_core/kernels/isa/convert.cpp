@@ -7,11 +7,14 @@
 namespace npu::NPU_ISA {
 
 void fill_convert(KernelTable& t) {
-    t.bf16_to_f32 = [](const uint16_t* x, float* y, int64_t n) { map1<F, H>(x, y, n, [](H h) { return bf16_to_f32(h); }); };
-    t.f16_to_f32 = [](const uint16_t* x, float* y, int64_t n) { map1<F, H>(x, y, n, [](H h) { return f16_to_f32(h); }); };
-    t.f32_to_bf16 = [](const float* x, uint16_t* y, int64_t n) { map1<H, F>(x, y, n, [](F v) { return f32_to_bf16(v); }); };
-    t.f32_to_f16 = [](const float* x, uint16_t* y, int64_t n) { map1<H, F>(x, y, n, [](F v) { return f32_to_f16(v); }); };
-    t.i32_to_f32 = [](const int32_t* x, float* y, int64_t n) { map1<F, I>(x, y, n, [](I v) { return to_float(v); }); };
+#define NPU_CAST(To, VTo, From, VFrom, function) \
+    [](const From* x, To* y, int64_t n) { map1<VTo, VFrom>(x, y, n, [](VFrom v) { return function(v); }); }
+    t.bf16_to_f32 = NPU_CAST(float, F, uint16_t, H, bf16_to_f32);
+    t.f16_to_f32 = NPU_CAST(float, F, uint16_t, H, f16_to_f32);
+    t.f32_to_bf16 = NPU_CAST(uint16_t, H, float, F, f32_to_bf16);
+    t.f32_to_f16 = NPU_CAST(uint16_t, H, float, F, f32_to_f16);
+    t.i32_to_f32 = NPU_CAST(float, F, int32_t, I, to_float);
+#undef NPU_CAST
 }
 
 }  // namespace npu::NPU_ISA

@@ -28,7 +28,8 @@ NPU_INLINE F f16_to_f32(H h) {
     const U magnitude = (u & 0x7fffu) << 13;                   // exponent and mantissa in fp32 position
     const U exponent = u & 0x7c00u;
     const U normal = magnitude + (112u << 23);
-    const U special = (magnitude + (224u << 23)) | (U)(((I)((u & 0x3ffu) != 0u)) & 0x400000);   // quiet NaN, as hardware
+    const U quiet = (U)(((I)((u & 0x3ffu) != 0u)) & 0x400000);    // NaN becomes quiet, as hardware does it
+    const U special = (magnitude + (224u << 23)) | quiet;
     // subnormal: mantissa * 2^-24, exact in fp32
     const U small = (U)(to_float((I)(u & 0x3ffu)) * splat(0x1p-24f));
     const I is_special = (I)(exponent == 0x7c00u), is_small = (I)(exponent == 0u);

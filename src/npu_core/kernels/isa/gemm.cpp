@@ -65,7 +65,8 @@ private:
 
     Stretch stretch(int64_t k0, int64_t limit) const {
         const int64_t phase = k0 % k_block, rest = g.k - k0;
-        const int64_t length = smaller(rest, k_block <= limit ? limit / k_block * k_block : smaller(limit, k_block - phase));
+        const int64_t most = k_block <= limit ? limit / k_block * k_block : smaller(limit, k_block - phase);
+        const int64_t length = smaller(rest, most);
         return {k0, length, phase, length < rest && (phase + length) % k_block != 0};
     }
 
@@ -78,7 +79,8 @@ private:
     }
 
     // One register tile of `columns` <= width columns from n on; c, start and b are completed here.
-    void tile(const TileFunction* functions, int width, Tile& t, int64_t m, int rows, int64_t n, int64_t columns, bool first) const {
+    void tile(const TileFunction* functions, int width, Tile& t, int64_t m, int rows, int64_t n, int64_t columns,
+              bool first) const {
         float begin[WIDTH_MAX] = {};
         if (first && g.bias)
             for (int64_t i = 0; i < columns; ++i) begin[i] = g.bias[n + i];
@@ -124,7 +126,8 @@ private:
         pack(a.at(m0, 0), Panels{packed, rows, g.k, A_PITCH});
         const int64_t limit = n1 - n0 > width ? DIRECT_K : g.k;
         const int64_t range = smaller(DIRECT_PARTIAL_FLOATS / rows, n1 - n0 + width) / width * width;
-        const int64_t ahead = row_bytes < 2 * AHEAD_IN_ROW_BYTES ? (AHEAD_BYTES / row_bytes + 1) * step : AHEAD_IN_ROW_BYTES;
+        const bool short_rows = row_bytes < 2 * AHEAD_IN_ROW_BYTES;
+        const int64_t ahead = short_rows ? (AHEAD_BYTES / row_bytes + 1) * step : AHEAD_IN_ROW_BYTES;
         float* partial = scratch(Scratch::PARTIAL, rows * range);
         const int64_t last_columns = (n1 - n0) % width;          // narrower than a tile: through a packed panel
         float* last = scratch(Scratch::PACKED_B, g.k * width);
@@ -134,8 +137,8 @@ private:
                 const Stretch s = stretch(k0, limit);
                 for (int64_t n = nb; n < n1 && n < nb + range; n += width) {
                     const int64_t columns = smaller(width, n1 - n);
-                    Tile t{packed + k0 * A_PITCH, b.at(n, k0).data, step, nullptr, 0, nullptr, partial + (n - nb), range,
-                           s.length, k_block, s.phase, s.suspend, ahead};
+                    Tile t{packed + k0 * A_PITCH, b.at(n, k0).data, step, nullptr, 0, nullptr,
+                           partial + (n - nb), range, s.length, k_block, s.phase, s.suspend, ahead};
                     const TileFunction* functions = direct_functions();
                     if (columns < width) {
                         t.b = reinterpret_cast<const char*>(last + k0 * width);
@@ -168,7 +171,8 @@ private:
                 for (int64_t n = nb; n < nb + packed.lanes; n += width)
                     for (int64_t i = 0; i < panels.count; ++i) {
                         const int64_t m = panels.first(i);
-                        Tile t{packed_a + (i * g.k + k0) * A_PITCH, reinterpret_cast<const char*>(packed_b + (n - nb) * s.length), width * 4,
+                        const float* panel = packed_b + (n - nb) * s.length;
+                        Tile t{packed_a + (i * g.k + k0) * A_PITCH, reinterpret_cast<const char*>(panel), width * 4,
                                nullptr, 0, nullptr, partial + (m - m0) * group + (n - nb), group,
                                s.length, k_block, s.phase, s.suspend, 0};
                         tile(functions, width, t, m, panels.height(i), n, smaller(width, n1 - n), k0 < k_block);
@@ -193,12 +197,15 @@ private:
                 pack(b.at(n, 0), out);
                 if (check_range) b_range.include(out.data, out.floats());
             }
-            for (int64_t i = 0; i < row_blocks; ++i)
-                row_block(RowPanels(m0 + (m1 - m0) * i / row_blocks, m0 + (m1 - m0) * (i + 1) / row_blocks), nb, n_end, packed_b, b_range);
+            for (int64_t i = 0; i < row_blocks; ++i) {
+                const RowPanels panels(m0 + (m1 - m0) * i / row_blocks, m0 + (m1 - m0) * (i + 1) / row_blocks);
+                row_block(panels, nb, n_end, packed_b, b_range);
+            }
         }
     }
 
-    void row_block(const RowPanels& panels, int64_t nb, int64_t n_end, const float* packed_b, const ExponentRange& b_range) {
+    void row_block(const RowPanels& panels, int64_t nb, int64_t n_end, const float* packed_b,
+                   const ExponentRange& b_range) {
         constexpr int width = 2 * W;
         const int64_t b_panels = ceil_div(n_end - nb, width), partial_pitch = b_panels * width;
         float* packed_a = scratch(Scratch::PACKED_A, panels.count * smaller(g.k, BLOCK_K) * A_PITCH);
@@ -213,7 +220,8 @@ private:
                 const int64_t n = nb + j * width;
                 for (int64_t i = 0; i < panels.count; ++i) {
                     const int64_t m = panels.first(i);
-                    Tile t{packed_a + i * s.length * A_PITCH, reinterpret_cast<const char*>(packed_b + (j * g.k + k0) * width), width * 4,
+                    const float* panel = packed_b + (j * g.k + k0) * width;
+                    Tile t{packed_a + i * s.length * A_PITCH, reinterpret_cast<const char*>(panel), width * 4,
                            nullptr, 0, nullptr, partial + (m - panels.begin) * partial_pitch + j * width, partial_pitch,
                            s.length, k_block, s.phase, s.suspend, 0};
                     tile(functions, width, t, m, panels.height(i), n, smaller(width, n_end - n), k0 < k_block);

@@ -36,18 +36,18 @@ struct Operand8 {
 
 NPU_INLINE I pair_of(I even, I odd) { return (even & 0xffff) | (odd << 16); }
 NPU_INLINE I widen_row(const int8_t* p, int64_t count) {
-    typedef int8_t S __attribute__((vector_size(W)));
-    if (count >= W) return __builtin_convertvector(load<S>(p), I);
+    if (count >= W) return widen_bytes(load<S>(p));
     S s{};
     if (count > 0) __builtin_memcpy(&s, p, static_cast<unsigned long>(count));
-    return __builtin_convertvector(s, I);
+    return widen_bytes(s);
 }
 
 void pack_rows(const Operand8& s, int64_t lanes, int64_t k_len, int32_t* out, int64_t pitch) {
     for (int64_t k = 0; k < k_len; k += 2, out += pitch)
         for (int64_t l = 0; l < pitch; l += W) {
             const int8_t* p = s.data + k * s.k_stride + l;
-            store(out + l, pair_of(widen_row(p, lanes - l), k + 1 < k_len ? widen_row(p + s.k_stride, lanes - l) : I{}));
+            const I odd = k + 1 < k_len ? widen_row(p + s.k_stride, lanes - l) : I{};
+            store(out + l, pair_of(widen_row(p, lanes - l), odd));
         }
 }
 
@@ -57,10 +57,12 @@ int32_t pair_at(const Operand8& s, int64_t lane, int64_t k, int64_t k_len) {
     return static_cast<int32_t>(static_cast<uint16_t>(p[0]) | odd << 16);
 }
 
-// Lanes [first, lanes) pairwise, k from k_begin.
-void pack_any(const Operand8& s, int64_t lanes, int64_t k_begin, int64_t k_len, int32_t* out, int64_t pitch, int64_t first, int64_t count) {
+// Lanes [first, first + count), k from k_begin on.
+void pack_any(const Operand8& s, int64_t lanes, int64_t k_begin, int64_t k_len, int32_t* out, int64_t pitch,
+              int64_t first, int64_t count) {
     for (int64_t k = k_begin; k < k_len; k += 2)
-        for (int64_t l = first; l < first + count; ++l) out[k / 2 * pitch + l] = l < lanes ? pair_at(s, l, k, k_len) : 0;
+        for (int64_t l = first; l < first + count; ++l)
+            out[k / 2 * pitch + l] = l < lanes ? pair_at(s, l, k, k_len) : 0;
 }
 
 void pack_columns(const Operand8& s, int64_t lanes, int64_t k_len, int32_t* out, int64_t pitch) {
@@ -136,7 +138,8 @@ void gemm_i8(const GemmArgsI8& g, int64_t m_begin, int64_t m_end) {
         const int64_t columns = g.n - n < WIDTH ? g.n - n : WIDTH;
         for (int64_t k0 = 0; k0 < g.k || k0 == 0; k0 += K_CHUNK) {
             const int64_t length = g.k - k0 < K_CHUNK ? g.k - k0 : K_CHUNK;
-            pack(Operand8{g.b + n * g.b_col_stride + k0 * g.b_row_stride, g.b_col_stride, g.b_row_stride}, columns, length, packed_b, WIDTH);
+            const Operand8 b{g.b + n * g.b_col_stride + k0 * g.b_row_stride, g.b_col_stride, g.b_row_stride};
+            pack(b, columns, length, packed_b, WIDTH);
             for (int64_t i = 0; i < panels; ++i) {
                 const int64_t m = m_begin + i * ROWS, height = m_end - m < ROWS ? m_end - m : ROWS;
                 int32_t sums[ROWS * WIDTH] = {};

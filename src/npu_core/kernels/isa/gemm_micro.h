@@ -23,10 +23,10 @@ struct Tile {
     int64_t b_step_bytes;                                         // from one k to the next
     float* c;
     int64_t c_pitch;
-    const float* start;                                           // V * W values C starts at; null: C holds the sum so far
+    const float* start;                                           // V * W first values of C; null: C holds a sum
     float* partial;                                               // chain of a k block cut by the stretch
     int64_t partial_pitch;
-    int64_t k_len, k_block, k_phase;                              // k_phase: position of the stretch in its first k block
+    int64_t k_len, k_block, k_phase;                              // k_phase: where the stretch starts in its k block
     bool suspend;                                                 // the last chain goes on in the next stretch
     int64_t ahead_bytes;                                          // what to prefetch of an operand read in place
 };

@@ -46,7 +46,7 @@ NPU_INLINE F vector_of(const char* p, int64_t count) {            // the first `
 struct Panels {
     float* data;
     int64_t lanes, k_len, width;
-    int64_t k_left = 0;                                           // what follows on the k axis: to prefetch the right bytes
+    int64_t k_left = 0;                                           // what follows on the k axis, for prefetching
 
     int64_t count() const { return (lanes + width - 1) / width; }
     int64_t floats() const { return count() * k_len * width; }
@@ -75,7 +75,8 @@ void pack_lanes(const Operand& s, const Panels& out) {
 template <class T>
 void pack_k(const Operand& s, const Panels& out) {
     constexpr int PER_WORD = 4 / T::BYTES;                        // elements in 32 bits
-    const int64_t lane_step = s.lane_stride * T::BYTES, ahead = out.k_left ? out.k_len * T::BYTES : out.width * lane_step;
+    const int64_t lane_step = s.lane_stride * T::BYTES;
+    const int64_t ahead = out.k_left ? out.k_len * T::BYTES : out.width * lane_step;
     for (int64_t group = 0; group < out.count() * out.width; group += W) {
         const char* p[W];
         for (int64_t i = 0; i < W; ++i) p[i] = s.data + (group + i < out.lanes ? group + i : 0) * lane_step;

@@ -59,6 +59,33 @@ NPU_INLINE F to_float(I x) { return __builtin_convertvector(x, F); }
 // Truncation of values inside the int32 range.
 NPU_INLINE I to_int(F x) { return __builtin_convertvector(x, I); }
 
+// Bytes to and from 32-bit lanes (the generic conversion goes element by element).
+typedef int8_t S __attribute__((vector_size(W)));
+NPU_INLINE I widen_bytes(S s) {
+#if defined(__AVX512F__)
+    return (I)_mm512_cvtepi8_epi32((__m128i)s);
+#elif defined(__AVX2__)
+    return (I)_mm256_cvtepi8_epi32(_mm_cvtsi64_si128((long long)s));
+#elif defined(__SSE2__)
+    const __m128i x = _mm_cvtsi32_si128((int)s), twice = _mm_unpacklo_epi8(x, x);
+    return (I)_mm_unpacklo_epi16(twice, twice) >> 24;
+#else
+    return __builtin_convertvector(s, I);
+#endif
+}
+NPU_INLINE B truth_bytes(I mask) {                          // 1 where the mask is set
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    const __m256i m = (__m256i)mask;
+    const __m128i x = _mm_packs_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+    return (B)_mm_cvtsi128_si64(_mm_packs_epi16(x, x)) & 1;
+#elif defined(__SSE2__) && !defined(__AVX512F__)
+    const __m128i x = _mm_packs_epi32((__m128i)mask, (__m128i)mask);
+    return (B)_mm_cvtsi128_si32(_mm_packs_epi16(x, x)) & 1;
+#else
+    return __builtin_convertvector(mask & 1, B);
+#endif
+}
+
 NPU_INLINE F sqrt(F x) {
 #if defined(__AVX512F__)
     return (F)_mm512_sqrt_ps((__m512)x);

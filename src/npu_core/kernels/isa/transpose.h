@@ -17,7 +17,7 @@ NPU_INLINE void transpose(I (&row)[W]) {
         u[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
         u[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
     }
-    for (int i = 0; i < 4; ++i) {                                 // 128-bit quarters: rows 0-3 with 4-7, 8-11 with 12-15
+    for (int i = 0; i < 4; ++i) {                                 // quarters: rows 0-3 with 4-7, 8-11 with 12-15
         t[i] = _mm512_shuffle_i32x4(u[i], u[i + 4], 0x88);
         t[i + 4] = _mm512_shuffle_i32x4(u[i], u[i + 4], 0xdd);
         t[i + 8] = _mm512_shuffle_i32x4(u[i + 8], u[i + 12], 0x88);
@@ -50,8 +50,10 @@ NPU_INLINE void transpose(I (&row)[W]) {
 }
 #else
 NPU_INLINE void transpose(I (&row)[W]) {
-    const I a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5), b = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
-    const I c = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7), d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+    const I a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+    const I b = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+    const I c = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+    const I d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
     row[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
     row[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
     row[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5);

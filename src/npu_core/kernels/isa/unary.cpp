@@ -29,7 +29,8 @@ NPU_INLINE F round_even(F x) {
 
 void fill_unary(KernelTable& t) {
     auto set = [&t](Unary op, void (*f)(const float*, float*, int64_t)) { t.unary[static_cast<int>(op)] = f; };
-#define NPU_ROW(expression) [](const float* x, float* y, int64_t n) { map1<F, F>(x, y, n, [](F v) { return expression; }); }
+#define NPU_ROW(expression) \
+    [](const float* x, float* y, int64_t n) { map1<F, F>(x, y, n, [](F v) { return expression; }); }
     set(Unary::EXP, NPU_ROW(exp(v)));
     set(Unary::LOG, NPU_ROW(log(v)));
     set(Unary::TANH, NPU_ROW(tanh(v)));
