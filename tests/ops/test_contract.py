@@ -1,10 +1,12 @@
 """What every operation of the registry promises: reference values, shapes, methods, refusals, valid regions."""
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from support.samples import SAMPLES, D, Sample, bound_of, exact
 
 from pypto_sim.dtypes import DataType
-from pypto_sim.errors import DTypeError
+from pypto_sim.errors import DTypeError, ShapeError
 from pypto_sim.registry import REGISTRY
 from pypto_sim.testing import evaluate, ulp_distance
 from pypto_sim.testing.ulp import ulp_size
@@ -90,6 +92,16 @@ def test_agrees_with_the_reference(sample, dtype):
     check(sample, run(sample, arrays, dtype), references(sample, arrays), dtype, arrays)
 
 
+REPLAYED = [(s, d) for s, d in CASES if d in (D["fp32"], D["bf16"], D["int32"])]
+
+
+@pytest.mark.parametrize(("sample", "dtype"), REPLAYED, ids=[f"{s}-{d.short}" for s, d in REPLAYED])
+def test_replay_gives_the_bits_of_stepping(sample, dtype):
+    arrays = sample.arrays(dtype)
+    for a, b in zip(run(sample, arrays, dtype), run(sample, arrays, dtype, mode="auto"), strict=True):
+        np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))
+
+
 def test_every_operation_with_a_reference_has_a_sample():
     with_reference = {n for n, s in REGISTRY.items() if s.reference is not None}
     elsewhere = {n for n in with_reference if REGISTRY[n].function.__module__.rsplit(".", 1)[1] in
@@ -132,6 +144,23 @@ def test_refuses_other_types(sample, dry):
                    for i, shape in enumerate(sample.shapes)]
         with pytest.raises(DTypeError, match=dtype.name):
             sample.call(sample.spec.function, *tensors)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_broadcast_shapes_are_those_of_numpy(data, dry):
+    sizes = st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=4)
+    a, b = data.draw(sizes), data.draw(sizes)
+    s = dry(tile=(4, 4, 4, 8))
+    x, y = s.tensor(tuple(a)), s.tensor(tuple(b))
+    try:
+        expected = np.broadcast_shapes(tuple(a), tuple(b))
+    except ValueError:
+        with pytest.raises(ShapeError, match="broadcast"):
+            REGISTRY["add"].function(x, y)
+        return
+    for name in ("add", "maximum", "gt"):
+        assert REGISTRY[name].function(x, y).static_shape == expected
 
 
 VALID_CASES = [s for s in SAMPLES if s.shapes[0] in ((8, 64), (16, 200), (4, 513)) and not s.fixed]

@@ -131,3 +131,13 @@ def test_bf16_chain_rounds_once():
     w = x.astype(np.float32)
     want = ((w * np.float32(0.1) + np.float32(0.3)) * np.float32(1.7)).astype(BF16)
     np.testing.assert_array_equal(got, want)
+
+
+def test_topk_ties_go_to_the_lowest_index_and_nan_is_the_largest():
+    nan, inf = np.nan, np.inf
+    x = np.array([[1, 2, 2, 2, 0, 2, 1, 0], [nan, 1, inf, -inf, nan, 0, -0.0, 3]], np.float32)
+    values, indices = evaluate(lambda t: F["topk"](t, 5), x, tile=(2, 8))
+    np.testing.assert_array_equal(indices, [[1, 2, 3, 5, 0], [0, 4, 2, 7, 1]])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, indices, -1))
+    _, indices = evaluate(lambda t: F["topk"](t, 5, largest=False), x, tile=(2, 8))
+    np.testing.assert_array_equal(indices, [[4, 7, 0, 6, 1], [3, 5, 6, 1, 7]])
