@@ -228,6 +228,7 @@ define("shape.symbolic", "Sizes must be ints, not SymbolicScalars.", lenient="of
        guide="error", error=errors.PyptoTypeError, source=_API)
 define("view.valid_above", "A valid extent is larger than the shape.", lenient="warn", v0_2="off", master="error",
        guide="warn", error=errors.PyptoValueError, source=_API)
+_always("index.out_of_range", "An index lies outside the axis it counts.", errors.PyptoIndexError, _DESIGN)
 _always("assemble.past_end", "A tensor is written past the end of its destination.", errors.PyptoIndexError, _DESIGN)
 define("transpose.pair", "The current release swaps certain axis pairs of 4-D and 5-D tensors only.", lenient="warn",
        v0_2="off", master="error", guide="warn", error=errors.ShapeError, source=_API)

@@ -674,7 +674,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         result = session.declare(shape, input.dtype, "pad")
         session.set(result, full(shape, value, input.dtype, valid_shape=valid))
         session.assemble(result, input, [0] * len(shape))
-    return result
+        return view(result, shape, [0] * len(shape), valid_shape=valid)
 
 
 @op(kernel="deinterleave", cost=Cost.VEC_MOVE, dtypes=PAIRED, versions=("master",), socs=("950",),
