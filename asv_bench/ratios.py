@@ -66,8 +66,8 @@ def main():
         rows.append(measure(workload, args.repeat))
         if not args.json:
             r = rows[-1]
-            print(f"{r['name']:32} ours {r['ours_s']:7.3f} s  {r['other']} {r['other_s']:7.3f} s  ratio {r['ratio']:5.2f}"
-                  f"  limit {r['limit']:.2f}  {'ok' if r['ok'] else 'SLOW'}", flush=True)
+            times = f"ours {r['ours_s']:7.3f} s  {r['other']} {r['other_s']:7.3f} s  ratio {r['ratio']:5.2f}"
+            print(f"{r['name']:32} {times}  limit {r['limit']:.2f}  {'ok' if r['ok'] else 'SLOW'}", flush=True)
     extra = {}
     if not args.names:
         kernel, arrays = workloads.long_loop()

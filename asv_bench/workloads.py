@@ -5,6 +5,7 @@ A workload is a pair of callables on data of the same values. Set one thread for
 """
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +32,9 @@ class Workload:
 
 
 def one_thread() -> None:
-    """One thread in the simulator and in torch."""
+    """One thread in the simulator and in torch; rule warnings are not what is measured."""
     import torch
+    warnings.simplefilter("ignore", pypto.PyptoWarning)
     pypto.config(threads=1)
     torch.set_num_threads(1)
 

@@ -15,7 +15,7 @@ from . import catalogue, cost
 from . import inputs as inputs_
 from .base import PHASES, Config, Preset, Strategy, parse_value, unknown
 from .check import Accuracy, Reason, check, reason_of
-from .complexity import complexity_of, unknown_complexity
+from .complexity import complexity_of, operations_of, unknown_complexity
 from .context import Context
 from .outcomes import constraints
 from .recommend import Candidate, recommend
@@ -142,7 +142,7 @@ class Comparison:
         misfit = strategy.misfit(points[-1])
         if misfit:
             row.verdict, row.reason = "not_applicable", Reason("rule", None, misfit, None)
-            row.complexity = unknown_complexity(strategy)
+            row.complexity = self._complexity_elsewhere(strategy)
             return row
         warned = []
         for config, known in zip(points, goldens, strict=True):
@@ -172,13 +172,28 @@ class Comparison:
         try:
             launches = tuple(strategy.launches(config))
             args = inputs_.tensors(operator, strategy, config)
-            row.constraints = constraints(launches, args, self.preset.name, self.device, warned)
-            row.complexity = complexity_of(launches, inputs_.specs(self.preset.name, args), strategy.maturity)
+            specs = inputs_.specs(self.preset.name, args)
+            used = {name for one in launches for name in operations_of(one, specs)}
+            row.constraints = constraints(launches, args, self.preset.name, self.device, warned, used)
+            row.complexity = complexity_of(launches, specs, strategy.maturity)
         except Exception as error:    # sizes the strategy cannot even build a kernel for
             row.complexity = unknown_complexity(strategy)
             if row.reason is None:
                 row.verdict, row.reason = "fail", reason_of(error)
         return row
+
+    def _complexity_elsewhere(self, strategy: Strategy) -> dict[str, Any]:
+        """Complexity of a strategy that the preset does not fit, at a preset that it does."""
+        for preset in self.module.PRESETS:
+            for phase in (self.phase, *PHASES):
+                if phase not in preset.phases:
+                    continue
+                config = resolve(self.module, preset, phase, preset.phases[phase].check[-1], {})
+                if not strategy.misfit(config):
+                    args = inputs_.tensors(self.module.OPERATOR, strategy, config)
+                    return complexity_of(strategy.launches(config), inputs_.specs(preset.name, args),
+                                         strategy.maturity)
+        return unknown_complexity(strategy)
 
     def _check_large(self, row: Row) -> None:
         """Numerics at the largest cost point that fits, on sampled rows and heads."""
@@ -213,7 +228,8 @@ class Comparison:
                 continue
             costs = tuple((p["estimate"]["time_us"], cost.gm_bytes(p["estimate"])) if p["estimate"] else None
                           for p in row.points)
-            candidates.append(Candidate(row.strategy.id, costs, row.complexity["ops"]))
+            refused = sum(not c["met"] and c["severity"] == "error" for c in row.constraints)
+            candidates.append(Candidate(row.strategy.id, costs, row.complexity["ops"], refused))
             for at, point in enumerate(row.points):
                 if point["estimate"] is None:
                     excluded[row.strategy.id] = at, point["reason"]["text"].splitlines()[0]

@@ -96,10 +96,11 @@ class Context:
                                          self._cache, known)
         return self._checks[key]
 
-    def outputs(self, name: str) -> dict[str, np.ndarray] | None:
-        """Tensors of a strategy after a run at the check point."""
+    def outputs(self, name: str, **changes: Any) -> dict[str, np.ndarray] | None:
+        """Tensors of a strategy after a run at the check point with changes."""
         try:
-            return run(self._of.module.OPERATOR, self.strategy(name), self.config(), self.preset, self._cache).tensors
+            config = self.config(**changes)
+            return run(self._of.module.OPERATOR, self.strategy(name), config, self.preset, self._cache).tensors
         except Exception:    # the caller reports that it does not run
             return None
 

@@ -138,13 +138,15 @@ def explore(target: str, given: Mapping[str, str] | None = None, device: str | N
 def _under(profile: str, launch: Launch, specs: Mapping[str, Any], device: str, model: str) -> dict[str, Any]:
     error: Exception | None = None
     estimate = None
-    with pypto.config(profile=profile), collected() as warned:
+    texts: list[str] = []
+    with pypto.config(profile=profile), collected():
         try:
+            traced = launch.kernel.program(*(specs[n] for n in launch.args), *launch.scalars)
+            texts = [f"{f.text} ({f.line}) [{f.rule}]" for f in traced.findings if f.severity == "warn"]
             estimate = pypto.estimate(launch.kernel, *(specs[n] for n in launch.args), *launch.scalars, device=device,
                                       model=model).to_dict()
         except Exception as e:    # what stops it is the result
             error = e
-    texts = [str(w) for w in warned]
     outcome = "warns" if texts else "ok"
     reason = None
     if error is not None:

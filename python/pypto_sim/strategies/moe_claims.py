@@ -27,13 +27,16 @@ def _sigmoid_expand(ctx):
 def _softmax(ctx):
     from . import moe_routing as moe
     c = ctx.config()
-    results = {s.id: ctx.outputs(s.id) for s in moe.STRATEGIES}
-    if any(r is None for r in results.values()):
-        return Observation("one of the two gatings does not run", None, "no ids to compare")
-    ids = [np.sort(r["ids"], -1) for r in results.values()]
-    same = float((ids[0] == ids[1]).all(-1).mean())
-    cost = {s: ctx.estimate(s)["time_us"] for s in results}
-    text = (f"{same:.0%} of {c['tokens']} tokens get the same experts; weights differ in any case; "
+    same = {}
+    for bias in (c["use_bias"], False):
+        results = [ctx.outputs(s.id, use_bias=bias) for s in moe.STRATEGIES]
+        if any(r is None for r in results):
+            return Observation("one of the two gatings does not run", None, "no ids to compare")
+        ids = [np.sort(r["ids"], -1) for r in results]
+        same[bias] = float((ids[0] == ids[1]).all(-1).mean())
+    cost = {s.id: ctx.estimate(s.id)["time_us"] for s in moe.STRATEGIES}
+    shown = ", ".join(f"{v:.0%} {'with' if b else 'without'} the bias" for b, v in same.items())
+    text = (f"tokens that get the same experts, of {c['tokens']}: {shown}; weights differ in any case; "
             f"sigmoid {cost['sigmoid']:.1f} us, softmax {cost['softmax']:.1f} us")
     return Observation(text, None, "which gating a model requires is a fact of the model, not of the kernel")
 

@@ -1,32 +1,35 @@
 """How a kernel fares under each profile, and the constraints that follow."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pypto_sim as pypto
 
 from ..errors import PyptoError, PyptoWarning
-from ..rules import PROFILES, RULES
+from ..rules import PROFILES, RULES, Finding
 from . import inputs as inputs_
 from .base import Arg, Launch
 from .check import collected, reason_of
 
-# the hard constraints of the strategy guide that a traced kernel shows
-HARD = ("dtype.unsupported", "tile.vec_unset", "tile.cube_unset", "tile.vec_tail", "tile.reduce_size", "shape.dynamic",
-        "sum.fp32_only", "sigmoid.expand", "capacity")
+# the hard constraints of the strategy guide that a traced kernel shows -> operations they are about (none: all)
+HARD: dict[str, frozenset[str]] = {
+    "dtype.unsupported": frozenset(), "tile.vec_unset": frozenset(), "tile.vec_tail": frozenset(),
+    "tile.cube_unset": frozenset({"matmul"}), "tile.reduce_size": frozenset({"sum", "amax", "amin"}),
+    "shape.dynamic": frozenset({"matmul", "sum", "amax", "amin"}), "sum.fp32_only": frozenset({"sum"}),
+    "sigmoid.expand": frozenset({"exp"}), "capacity": frozenset()}
 
 
 class Outcome:
-    """Result of tracing and planning under one profile: warnings, and the error that ended it."""
+    """Result of tracing and planning under one profile: findings, and the error that ended it."""
 
-    def __init__(self, profile: str, warnings: Sequence[PyptoWarning], error: Exception | None) -> None:
-        self.profile, self.warnings, self.error = profile, warnings, error
+    def __init__(self, profile: str, findings: Sequence[Finding], error: Exception | None) -> None:
+        self.profile, self.findings, self.error = profile, findings, error
 
     def __str__(self) -> str:
         if self.error is not None:
             return f"error {getattr(self.error, 'rule', '') or type(self.error).__name__}"
-        rules = dict.fromkeys(w.rule for w in self.warnings)
+        rules = dict.fromkeys(f.rule for f in self.findings if f.severity == "warn")
         return f"warns {' '.join(rules)}" if rules else "ok"
 
 
@@ -35,19 +38,22 @@ def under_profile(profile: str, launches: Sequence[Launch], args: Mapping[str, A
     """Trace and plan launches under one profile, without data."""
     specs = inputs_.specs(preset, args)
     error: Exception | None = None
-    with pypto.config(profile=profile, device=device), collected() as found:
+    found: list[Finding] = []
+    with pypto.config(profile=profile, device=device), collected():
         try:
             for one in launches:
-                pypto.estimate(one.kernel, *(specs[name] for name in one.args), *one.scalars, device=device)
+                given = (*(specs[name] for name in one.args), *one.scalars)
+                found += one.kernel.program(*given).findings
+                pypto.estimate(one.kernel, *given, device=device)
         except Exception as e:    # what stops it is the result
             error = e
     return Outcome(profile, found, error)
 
 
 def constraints(launches: Sequence[Launch], args: Mapping[str, Arg], preset: str, device: str,
-                warned: Sequence[PyptoWarning]) -> list[dict[str, Any]]:
+                warned: Sequence[PyptoWarning], used: Iterable[str]) -> list[dict[str, Any]]:
     """Rules met and violated by a strategy: warnings of its own run, the first refusal of every other profile, and the
-    guide's hard constraints that were seen to hold."""
+    guide's hard constraints that were seen to hold, as far as they are about `used` operations."""
     found: list[dict[str, Any]] = []
     seen: set[str] = set()
 
@@ -70,5 +76,5 @@ def constraints(launches: Sequence[Launch], args: Mapping[str, Arg], preset: str
             complete = True
     if complete:
         found += [{"rule": rule, "met": True, "severity": RULES[rule].severity["guide"], "text": RULES[rule].text,
-                   "line": None} for rule in HARD if rule not in seen]
+                   "line": None} for rule, about in HARD.items() if rule not in seen and (not about or about & set(used))]
     return found

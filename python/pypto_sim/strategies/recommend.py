@@ -1,4 +1,7 @@
-"""Which strategy to use: passes, then time at the cost points, then GM bytes, then fewer operations; 2 % is a tie."""
+"""Which strategy to use: passes, then time at the cost points, then GM bytes, then fewer operations; 2 % is a tie.
+
+What is equal in all of these goes to the strategy that fewer profiles refuse, then to the first listed.
+"""
 from __future__ import annotations
 
 import math
@@ -11,11 +14,13 @@ TIE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A strategy that passed: (time_us, gm_bytes) per cost point, None where it does not plan; operation count."""
+    """A strategy that passed: (time_us, gm_bytes) per cost point, None where it does not plan; operation count; rules
+    that some profile refuses it for."""
 
     id: str
     costs: tuple[tuple[float, int] | None, ...]
     ops: int
+    refusals: int = 0
 
     def survives(self, point: int) -> bool:
         """False from the first cost point on that does not plan."""
@@ -31,10 +36,10 @@ def best(candidates: Sequence[Candidate], points: Sequence[int]) -> tuple[Candid
     """Winner over some cost points, and the criterion that decided."""
     if not candidates or not points:
         return None
-    figures = {c.id: [mean_of([c.costs[p][0] for p in points]), mean_of([c.costs[p][1] for p in points]), float(c.ops)]
-               for c in candidates}
+    figures = {c.id: [mean_of([c.costs[p][0] for p in points]), mean_of([c.costs[p][1] for p in points]), float(c.ops),
+                      float(c.refusals)] for c in candidates}
     left = list(candidates)
-    for at, name in enumerate(("time", "GM bytes", "operations")):
+    for at, name in enumerate(("time", "GM bytes", "operations", "fewer refused rules")):
         least = min(figures[c.id][at] for c in left)
         near = [c for c in left if figures[c.id][at] <= least * (1 + TIE)]
         if len(near) == 1:

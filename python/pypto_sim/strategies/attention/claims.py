@@ -24,7 +24,8 @@ def _dense(observe):
 @_dense
 def _whole_row_fails(ctx):
     axis, planned, failure = _axis(ctx.config()), {}, None
-    for size in powers(1024, 131072):
+    sizes = [size for n in powers(1024, 131072) for size in (n, n * 3 // 2)]
+    for size in sizes:
         estimate, reason = ctx.try_estimate("whole_row", **{axis: size})
         if estimate is None:
             failure = (size, reason)
@@ -32,7 +33,7 @@ def _whole_row_fails(ctx):
         planned[size] = estimate["peak_bytes"]["UB"]
     peaks = ", ".join(f"{s}: {b:,} B" for s, b in planned.items())
     if failure is None:
-        return Observation(f"plans up to {axis} 131072; peak UB {peaks}", False)
+        return Observation(f"plans up to {axis} {sizes[-1]}; peak UB {peaks}", False)
     size, reason = failure
     last = max(planned, default=0)
     grows = len(planned) > 1 and list(planned.values())[-1] > list(planned.values())[0]
