@@ -213,7 +213,7 @@ CASES = [
     Wrong("written twice", overlap, one, STRICT, "twice", expect=lambda out: np.array_equal(out, f32(8, 64) * 2)),
     Wrong("returns a value", lambda a, y: (y.move(a * 1.0), a)[1], one, (OK, OK, OK, OK), ""),
     # poison
-    Wrong("a result stored from outside the valid region", beyond_valid, one, (W, W, W, W), "valid",
+    Wrong("a result stored from outside the valid region", beyond_valid, one, (W, E, E, E), "valid",
           expect=lambda out: np.array_equal(out[:, :40], f32(8, 64)[:, :40] + 1) and np.isnan(out[:, 40:]).all()),
     # legal: special values and short tails
     Wrong("NaN in, NaN out", assign(lambda a: pypto.exp(a)), lambda: [np.full((8, 64), np.nan, np.float32)],

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..errors import PyptoKeyError, PyptoTypeError, PyptoValueError
+from ..errors import PyptoError, PyptoKeyError, PyptoTypeError, PyptoValueError, TileError
+from ..rules import message
 from ..trace.context import holder, running
 from ..trace.scalar import SymbolicScalar, value_of
 from ..trace.session import user_line
@@ -71,22 +72,35 @@ def checked(group: str, values: dict[str, Any] | None) -> dict[str, Any]:
     """`values` after checking names and values. Raises PyptoKeyError (also TypeError) naming the nearest options."""
     known = OPTIONS[group]
     if values is not None and not isinstance(values, dict):
-        raise PyptoTypeError(f"{group}_options must be a dict, got {values!r}")
+        raise _error(PyptoTypeError, f"{group}_options must be a dict, got {values!r}", "arg.type")
     out = {}
     for name, value in (values or {}).items():
         if name not in known:
             near = difflib.get_close_matches(str(name), known, n=3)
-            raise UnknownOption(f"{group}_options has no {name!r}; " + (f"did you mean {' or '.join(map(repr, near))}?"
-                                f" Known: {', '.join(known)}" if near else f"known: {', '.join(known)}"))
+            hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+            raise _error(UnknownOption, f"{group}_options has no {name!r}; {hint}Known: {', '.join(known)}",
+                         "arg.unknown")
         check, allowed = known[name]
         if not check(value):
-            raise PyptoValueError(f"{group}_options[{name!r}] must be {allowed}, got {value!r}   ({user_line()})")
+            raise _error(OptionError, f"{group}_options[{name!r}] must be {allowed}, got {value!r}", "arg.value")
         out[name] = value
     return out
 
 
+class OptionError(PyptoError, ValueError, RuntimeError):
+    """An option has a value that it cannot have."""
+
+
 class UnknownOption(PyptoKeyError, TypeError):
     """No such option; a KeyError, and a TypeError as PyPTO raises."""
+
+
+def _error(kind: type[PyptoError], text: str, rule: str) -> PyptoError:
+    session = running()
+    if session is not None:
+        return session.error(kind, text, rule=rule)
+    line = user_line()
+    return kind(message(text, line, ""), rule=rule, line=line)
 
 
 def _set_group(group: str, values: dict[str, Any]) -> None:
@@ -214,7 +228,7 @@ def set_matrix_size(size: Sequence[int]) -> None:
 def set_semantic_label(label: str) -> None:
     """Tag of the following operations, shown in reports."""
     if not isinstance(label, str):
-        raise PyptoTypeError(f"pypto.set_semantic_label takes a string, got {label!r}   ({user_line()})")
+        raise _error(PyptoTypeError, f"pypto.set_semantic_label takes a string, got {label!r}", "arg.type")
     h = holder()
     h.scope = replace(h.scope, label=label)
 
@@ -299,8 +313,8 @@ def _changed(scope: Scope, values: dict[str, Any]) -> Scope:
         else:
             known = [*_GROUP_KEYS, "vec_tile_shapes", "cube_tile_shapes", "conv_tile_shapes", "matrix_size"]
             near = difflib.get_close_matches(key, known, n=2)
-            raise UnknownOption(f"pypto.options has no {key!r}" + (f"; did you mean {' or '.join(map(repr, near))}?"
-                                                                   if near else f"; known: {', '.join(known)}"))
+            hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+            raise _error(UnknownOption, f"pypto.options has no {key!r}; {hint}Known: {', '.join(known)}", "arg.unknown")
     return scope
 
 
@@ -316,22 +330,19 @@ def _vec_tile(shapes: Any) -> tuple[int, ...]:
         shapes = shapes[0]
     sizes = _ints("set_vec_tile_shapes", shapes, range(1, MAX_VEC_AXES + 1))
     if any(n < 1 for n in sizes):
-        session = running()
-        text = f"pypto.set_vec_tile_shapes: sizes must be at least 1, got {list(sizes)}"
-        if session is None:
-            raise PyptoValueError(f"{text}   ({user_line()})")
-        session.rule("tile.vec_zero", text)
+        raise _error(TileError, f"pypto.set_vec_tile_shapes: sizes must be positive, got {list(sizes)}",
+                     "tile.vec_zero")
     return sizes
 
 
 def _ints(who: str, values: Any, lengths: Any) -> tuple[int, ...]:
-    where = f"   ({user_line()})"
     if isinstance(values, (str, bytes)) or not isinstance(values, (list, tuple)):
-        raise PyptoTypeError(f"pypto: {who} takes a list of ints, got {values!r}{where}")
+        raise _error(PyptoTypeError, f"pypto: {who} takes a list of ints, got {values!r}", "arg.type")
     if len(values) not in lengths:
         allowed = " or ".join(map(str, lengths)) if len(lengths) < 4 else f"{lengths[0]} to {lengths[-1]}"
-        raise PyptoValueError(f"pypto: {who} takes {allowed} sizes, got {len(values)}: {list(values)}{where}")
+        raise _error(PyptoValueError, f"pypto: {who} takes {allowed} sizes, got {len(values)}: {list(values)}",
+                     "arg.value")
     for v in values:
         if isinstance(v, bool) or not (isinstance(v, SymbolicScalar) or hasattr(v, "__index__")):
-            raise PyptoTypeError(f"pypto: {who} takes ints, got {v!r}{where}")
+            raise _error(PyptoTypeError, f"pypto: {who} takes ints, got {v!r}", "arg.type")
     return tuple(value_of(v) if not isinstance(v, SymbolicScalar) else int(v) for v in values)

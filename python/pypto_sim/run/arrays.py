@@ -118,7 +118,8 @@ def memory_of(name: str, value: Any) -> tuple[np.ndarray, DataType]:
     if not dtype.in_core:
         raise DTypeError(f"argument `{name}` is {dtype.name}, which is known by name only: nothing computes on it here")
     if array.ndim > MAX_RANK:
-        raise ShapeError(f"argument `{name}` has {array.ndim} axes; at most {MAX_RANK} are supported")
+        raise ShapeError(f"argument `{name}` has rank {array.ndim} (shape {list(array.shape)}); allowed: 1 to "
+                         f"{MAX_RANK}", rule="shape.rank")
     if array.size > INT32_MAX or max(array.shape) > INT32_MAX:
         raise ShapeError(f"argument `{name}` has {array.size} elements, more than INT32_MAX ({INT32_MAX}): pass slices "
                          "of it", rule="shape.count")

@@ -13,6 +13,7 @@ from ..trace.loops import Loop
 from ..trace.lower import lower
 from ..trace.record import Trace, trace
 from ..trace.session import Session
+from ..trace.snapshot import Snapshot
 from ..trace.source import Site
 from ..trace.tensor import Tensor
 from ..trace.tiles import Scope
@@ -72,7 +73,11 @@ def compile_kernel(function: Any, kernel: str, arguments: Sequence[Argument | No
     def call(tracer: Tracer) -> None:
         function(*handles(tracer, tracer.root, keys, arguments), *scalars)
 
-    t = trace(function, call, config, kernel, scope, symbols, values)
+    state = Snapshot(function)
+    try:
+        t = trace(function, call, config, kernel, scope, symbols, values)
+    finally:
+        state.restore()
     program, trapped, always = None, [], None
     if t.tree is not None:
         program, items = lower(t.tree, config.numerics, core_args(arguments), keys)

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..config import KEYS, Config, active, checked
-from ..errors import HandleError, NeedsData, PyptoRuntimeError, PyptoTypeError, PyptoValueError
+from ..errors import HandleError, NeedsData, PyptoError, PyptoRuntimeError, PyptoTypeError, PyptoValueError
 from ..ops import options as option_groups
 from ..rules import Finding, message
 from ..trace.context import Running, holder, running
 from ..trace.lower import Builder
 from ..trace.session import Session, user_line
-from ..trace.source import parameter_rebinds
 from ..trace.stepper import Stepper
 from ..trace.tensor import Tensor
 from ..trace.tiles import Scope
 from ..trace.watch import digest
-from .annotations import Signature, check_arguments, defining_frame, plain_function, returned_value, source_tree
+from .annotations import Signature, check_arguments, defining_frame, plain_function, returned_value
 from .arrays import Argument, argument, check_overlap
 from .compiled import Compiled, ProgramCache, compile_kernel, core_args, handles, present, stepped_loops
 from .launch import Call, LastRun, apply_settings, clamps, execute, finding, fresh
@@ -74,12 +73,11 @@ class Kernel:
         if session is not None:
             self._inline(session, args, kwargs)
             return
-        call = self._bind(args, kwargs)
+        call = self._bound(args, kwargs)
         if call.config.mode == "step":
             compiled, hit = Compiled(None, "mode is step", "", False, [], [], []), False
         else:
             compiled, hit = self._compiled(call, values=True)
-        self._check_outputs(call, compiled)
         execute(call, compiled, hit, self._record)
 
     @property
@@ -95,7 +93,7 @@ class Kernel:
 
         Raises NeedsData when the kernel can only be stepped and an argument has no data.
         """
-        call = self._bind(args, kwargs)
+        call = self._bound(args, kwargs)
         compiled, _ = self._compiled(call, values=False)
         if compiled.always_raises is not None:
             raise fresh(compiled.always_raises)
@@ -117,6 +115,15 @@ class Kernel:
         return f"<pypto kernel {self.__name__}>"
 
     # --- one call
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+        try:
+            return self._bind(args, kwargs)
+        except PyptoError as e:
+            if not e.line:
+                e.line, e.kernel = user_line(), self.__name__
+                e.args = (message(str(e), e.line, e.kernel), *e.args[1:])
+            raise
+
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
         config = active(self._config_overrides())
         name = self.__name__
@@ -159,26 +166,6 @@ class Kernel:
 
     def _record(self, last: LastRun) -> None:
         self._local.last = self._last = last
-
-    def _check_outputs(self, call: Call, compiled: Compiled) -> None:
-        """Rule output.unwritten: a parameter is rebound, or nothing is written at all."""
-        if compiled.program is None or compiled.always_raises is not None:    # its own error says more
-            return
-        arguments = present(call.arguments)
-        tree = source_tree(self.function)
-        rebinds = parameter_rebinds(tree, [a.name for a in arguments]) if tree else {}
-        file = self.function.__code__.co_filename.rpartition("/")[2]
-        for number, a in enumerate(arguments):
-            if a.name in rebinds and number not in compiled.written:
-                line, augmented = rebinds[a.name]
-                if augmented or number not in compiled.read:
-                    finding(call.findings, call.config, "output.unwritten", f"`{a.name} = ...` rebinds the name and "
-                            f"writes nothing to the argument: use `{a.name}[:] = ...`", f"{file}:{line}", call.kernel)
-        if not compiled.written and arguments and not any(f.rule == "output.unwritten" for f in call.findings):
-            unread = [a.name for n, a in enumerate(arguments) if n not in compiled.read] or [arguments[-1].name]
-            line = f"{file}:{self.function.__code__.co_firstlineno}"
-            finding(call.findings, call.config, "output.unwritten", "the kernel writes none of its arguments: write "
-                    f"the result with `{unread[-1]}[:] = ...` or pypto.assemble", line, call.kernel)
 
     def _inline(self, session: Session, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         tensors, scalars = self.signature.bind(args, kwargs, session.config.profile in ("lenient", "guide"))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,10 @@ from ..trace.context import Running
 from ..trace.faults import raise_core_error
 from ..trace.lower import Builder
 from ..trace.session import warn
+from ..trace.source import parameter_rebinds
 from ..trace.stepper import Stepper
 from ..trace.tiles import Scope
+from .annotations import source_tree
 from .arrays import Argument
 from .compiled import Compiled, core_args, handles, present, stepped_loops
 
@@ -117,6 +119,27 @@ def execute(call: Call, compiled: Compiled, cache_hit: bool, record: Callable[[L
             observer(launch)
 
 
+def _check_outputs(call: Call, written: Container[int], read: Container[int], last: LastRun) -> None:
+    """Rule output.unwritten: a parameter is rebound, or no argument is written at all."""
+    arguments = present(call.arguments)
+    code, tree = call.function.__code__, source_tree(call.function)
+    rebinds = parameter_rebinds(tree, [a.name for a in arguments]) if tree else {}
+    file = code.co_filename.rpartition("/")[2]
+    found = False
+    for number, a in enumerate(arguments):
+        if a.name in rebinds and number not in written:
+            line, augmented = rebinds[a.name]
+            if augmented or number not in read:
+                found = True
+                finding(last.warnings, call.config, "output.unwritten", f"`{a.name}` is rebound, which writes nothing "
+                        f"to the argument: use `{a.name}[:] = ...`", f"{file}:{line}", call.kernel)
+    if not found and arguments and not any(n in written for n in range(len(arguments))):
+        unread = [a.name for n, a in enumerate(arguments) if n not in read] or [arguments[-1].name]
+        finding(last.warnings, call.config, "output.unwritten", f"`{unread[-1]}` is never written, nor is any "
+                f"other argument: use `{unread[-1]}[:] = ...` or pypto.assemble", f"{file}:{code.co_firstlineno}",
+                call.kernel)
+
+
 def _replay(call: Call, compiled: Compiled, memory: Sequence[Any], last: LastRun) -> None:
     kept = _keep(call, compiled)
     machine = _core.Machine(compiled.program, memory, POISON[call.config.poison], clamps(call.config))
@@ -128,6 +151,7 @@ def _replay(call: Call, compiled: Compiled, memory: Sequence[Any], last: LastRun
         raise fresh(compiled.trapped[e.args[0]]) from None
     finally:
         run_time_findings(machine, call, last.warnings)
+    _check_outputs(call, compiled.written, compiled.read, last)
     if call.config.poison == "check" and (candidates := machine.candidates()):
         _check_poison(call, kept, candidates, last)
 
@@ -168,6 +192,7 @@ def _step(call: Call, memory: Sequence[Any], last: LastRun) -> None:
         last.loops = stepped_loops(stepper.seen, stepper.runs, last.reason)
         run_time_findings(stepper.machine, call, last.warnings)
         builder.program.finish()
+    _check_outputs(call, stepper.written, stepper.read, last)
     candidates = stepper.machine.candidates()
     if call.config.poison == "trace":
         _report_poison(call, candidates, last)

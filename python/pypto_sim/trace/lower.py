@@ -107,9 +107,9 @@ class Lowering:
         self.p.op(row, results, sources, ints, floats, b.exprs(scalars, self.names), b.tile(tile), b.options(options),
                   b.label(label), b.line(line))
 
-    def _decl(self, name, shape, code, line) -> None:
-        self.tensors[name] = self.b.tensor(shape, code)
-        self.p.decl(self.tensors[name], self.b.line(line))
+    def _decl(self, key, shape, code, name, line) -> None:
+        self.tensors[key] = self.b.tensor(shape, code, name)
+        self.p.decl(self.tensors[key], self.b.line(line))
 
     def _set(self, dst, src, line, retyped) -> None:
         if retyped:

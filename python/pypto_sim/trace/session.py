@@ -171,8 +171,7 @@ class Session:
 
     def declare(self, shape: Sequence[int], dtype: DataType, name: str = "", into: Tensor | None = None) -> Tensor:
         """An unwritten local tensor; `into` is an object to turn into its handle."""
-        t = self._handle(tuple(int(n) for n in shape), dtype, None, into)
-        t.name = name
+        t = self._handle(tuple(int(n) for n in shape), dtype, None, into, name)
         self._declare(t)
         return t
 
@@ -310,7 +309,7 @@ class Session:
     def release(self, t: Tensor) -> None:
         """The Python handle is gone."""
 
-    def _handle(self, shape, dtype, valid, into=None) -> Tensor:
+    def _handle(self, shape, dtype, valid, into=None, name="") -> Tensor:
         raise NotImplementedError
 
     def _op(self, spec, outs, ins, ints, floats, scalars, tile) -> None:

@@ -91,8 +91,8 @@ class Stepper(Session):
         self.machine.free(t.key)
 
     # --- items
-    def _handle(self, shape, dtype, valid, into=None) -> Tensor:
-        return Tensor.handle(shape, dtype, valid, self, self.builder.tensor(shape, dtype.code), into=into)
+    def _handle(self, shape, dtype, valid, into=None, name="") -> Tensor:
+        return Tensor.handle(shape, dtype, valid, self, self.builder.tensor(shape, dtype.code, name), name, into)
 
     def _op(self, spec: OpSpec, outs, ins, ints, floats, scalars, tile) -> None:
         b, cube = self.builder, self.scope.cube_tile
@@ -108,7 +108,7 @@ class Stepper(Session):
     def _set(self, dst: Tensor, src: Tensor) -> None:
         if (dst.static_shape, dst.dtype) != (src.static_shape, src.dtype):
             self.machine.free(dst.key)
-            dst.key = self.builder.tensor(src.static_shape, src.dtype.code)
+            dst.key = self.builder.tensor(src.static_shape, src.dtype.code, dst.name)
             dst.static_shape, dst.dtype = src.static_shape, src.dtype
         dst.valid = src.valid
         self.program.set(dst.key, src.key, self.builder.line(self.line()))

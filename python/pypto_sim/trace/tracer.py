@@ -106,7 +106,7 @@ class Tracer(Session):
     """Records one run of the kernel function along one path of decisions outside loops.
 
     Items: ("op", row, outs, ins, ints, floats, scalars, tile, options, label, line), outs being (name, shape, dtype)
-    triples; ("decl", name, shape, dtype, line); ("set", dst, src, line, retyped or None); ("assemble", dst, src,
+    triples; ("decl", key, shape, dtype, name, line); ("set", dst, src, line, retyped or None); ("assemble", dst, src,
     offsets, line); ("load", name, tensor, index, line); ("store", tensor, value, index, line); ("block",); ("if",
     condition, taken, line), in a tree ("if", condition, then, else, line); ("loop", name, start, stop, step, (parallel,
     unroll factors, submit before), tree, line); ("trap", class, arguments, line).
@@ -185,9 +185,9 @@ class Tracer(Session):
             self.give_up("the program is too long")
         self.stack[-1].items.append(item)
 
-    def _handle(self, shape, dtype, valid, into=None) -> Tensor:
+    def _handle(self, shape, dtype, valid, into=None, name="") -> Tensor:
         body = self.stack[-1]
-        return Tensor.handle(shape, dtype, valid, body, body.fresh(), into=into)
+        return Tensor.handle(shape, dtype, valid, body, body.fresh(), name, into)
 
     def _op(self, spec: OpSpec, outs, ins, ints, floats, scalars, tile) -> None:
         cube = self.scope.cube_tile
@@ -197,7 +197,7 @@ class Tracer(Session):
                     self._label_text(), self.line())
 
     def _declare(self, t: Tensor) -> None:
-        self.append("decl", t.key, t.static_shape, t.dtype.code, self.line())
+        self.append("decl", t.key, t.static_shape, t.dtype.code, t.name, self.line())
 
     def _set(self, dst: Tensor, src: Tensor) -> None:
         here = self.stack[-1]

@@ -102,7 +102,7 @@ def digest(v: Any, depth: int = DEPTH) -> Hashable:
 def _attributes(v: Any, depth: int) -> Hashable:
     names = [n for c in type(v).__mro__ for n in getattr(c, "__slots__", ()) if isinstance(n, str) and hasattr(v, n)]
     held = {n: getattr(v, n) for n in names} | dict(getattr(v, "__dict__", {}))
-    return digest(held, depth - 1) if held else None
+    return digest(held, depth - 1) if held and depth > 1 else None
 
 
 def _class_digest(v: type, depth: int) -> Hashable:
@@ -110,7 +110,7 @@ def _class_digest(v: type, depth: int) -> Hashable:
         return Same(v)
     own = {n: x for n, x in vars(v).items() if not n.startswith("__") and not callable(x)
            and not isinstance(x, (property, staticmethod, classmethod, types.MemberDescriptorType))}
-    return (Same(v), digest(own, depth - 1))
+    return (Same(v), digest(own, depth - 1) if depth > 1 else None)
 
 
 def _function_digest(v: types.FunctionType, depth: int) -> Hashable:
