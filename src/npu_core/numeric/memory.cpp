@@ -94,7 +94,9 @@ void Machine::assemble(Id dst, Id src, const Shape& offset) {
     for (int i = 0; i < box.rank; ++i) {
         if (offset[i] < 0) fail("assemble.negative_offset", "assemble of " + tensor_text(p_, src) + " into " + tensor_text(p_, dst) +
                                                                  " at " + to_text(offset) + ": negative offset");
-        box[i] = std::clamp<int64_t>(d_shape[i] - offset[i], 0, box[i]);
+        if (box[i] > 0 && offset[i] + box[i] > d_shape[i])
+            fail("assemble.past_end", "assemble of " + tensor_text(p_, src) + " into " + tensor_text(p_, dst) + " at " +
+                                          to_text(offset) + ": " + to_text(s.valid) + " elements reach past its end");
     }
     if (s.pieces) [[unlikely]]
         note_candidate(nullptr, "stores elements of " + tensor_text(p_, src) + " that were never written");
