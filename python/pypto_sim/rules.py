@@ -253,4 +253,3 @@ define("poison.unchecked", "Undefined elements may have been stored; the argumen
        lenient="warn", v0_2="warn", master="warn", guide="warn", error=errors.PyptoRuntimeError, source=_DESIGN)
 _lenient_warns("loop.idx_name", "Nested loops need different idx_names.", errors.PyptoRuntimeError)
 _always("arg.read_only", "An argument that the kernel writes has read-only memory.", errors.PyptoValueError, _DESIGN)
-_always("index.out_of_range", "An index tensor points outside the table.", errors.PyptoIndexError, _DESIGN)
