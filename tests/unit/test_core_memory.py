@@ -54,20 +54,25 @@ def test_assemble_of_an_argument_into_itself_reads_before_it_writes():
     assert p.arrays[0].tolist() == [0, 0, 1, 2, 3, 5]
 
 
-def test_assemble_writes_the_valid_box_clipped_to_the_destination():
+def test_assemble_writes_the_valid_box():
     p = Prog()
     x = p.arg(np.ones((4, 4), "f4"))
     out = p.arg(np.zeros((5, 5), "f4"))
-    p.assemble(p.partial(x, [2, 3]), [1, 3], out)
+    p.assemble(p.partial(x, [2, 3]), [1, 2], out)
     p.run()
     want = np.zeros((5, 5), "f4")
-    want[1:3, 3:5] = 1
+    want[1:3, 2:5] = 1
     assert np.array_equal(p.arrays[1], want)
-    q = Prog()
-    q.assemble(q.arg(np.ones((1, 1), "f4")), [-1, 0], q.arg(np.zeros((5, 5), "f4")))
+
+
+@pytest.mark.parametrize("offset, code", [([-1, 0], "assemble.negative_offset"), ([1, 3], "assemble.past_end")])
+def test_assemble_outside_the_destination(offset, code):
+    p = Prog()
+    x = p.arg(np.ones((4, 4), "f4"))
+    p.assemble(p.partial(x, [2, 3]), offset, p.arg(np.zeros((5, 5), "f4")))
     with pytest.raises(_core.CoreError) as e:
-        q.run()
-    assert e.value.args[0] == "assemble.negative_offset"
+        p.run()
+    assert e.value.args[0] == code and not p.arrays[1].any()
 
 
 @pytest.mark.parametrize("to", [BF16, np.dtype("f2"), np.dtype("i4")], ids=str)
