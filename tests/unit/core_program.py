@@ -12,8 +12,8 @@ DTYPES = [np.dtype(t) for t in ("f4", "f2")] + [BF16] + [
 CODE = {t: i for i, t in enumerate(DTYPES)}
 ADD, MUL, FLOORDIV, MOD, MIN, MAX, GE0, EQ0 = range(3, 11)
 
-NO_BF16 = set("""exp log sqrt abs neg reciprocal relu add sub mul div maximum minimum adds subs muls divs maxs mins rsubs
-    rdivs where logical_and logical_or logical_not sum amax amin prod tril triu""".split())
+NO_BF16 = set("""exp log sqrt abs neg reciprocal relu add sub mul div maximum minimum adds subs muls divs maxs mins
+    rsubs rdivs where logical_and logical_or logical_not sum amax amin prod tril triu""".split())
 NO_FP16 = set("add sub mul adds subs muls rsubs".split())
 
 

@@ -205,8 +205,8 @@ bool Machine::run_group(const Group& g, const Op* alone) {
     bool plain = true;
     for (int k = 0; k < n_loads; ++k) {
         const Group::Load& l = g.loads[k];
-        Value& v = ready(l.tensor);
-        if (v.dtype != l.logical || !(v.shape == l.shape)) return false;
+        const Value& v = alone ? ready(l.tensor) : env_[l.tensor];
+        if (v.state != State::READY || v.dtype != l.logical || !(v.shape == l.shape)) return false;
         if (l.wide && !v.wide) plain = false;
         plain = plain && v.full && !v.pieces;
     }

@@ -70,7 +70,7 @@ int16_t GroupBuilder::exec(RowFn fn, DType type, int16_t a, int16_t b, int16_t c
 }
 
 int16_t GroupBuilder::operand(const Op& op, int i, Group::Result& result) {
-    const Id t = p_.id_at(op.ins)[i];
+    const Id t = p_->id_at(op.ins)[i];
     const bool wide = i < 32 && (op.wide_ins >> i & 1);
     if (const int m = find(t); m >= 0) {
         Made& made = made_[m];
@@ -96,9 +96,9 @@ int16_t GroupBuilder::operand(const Op& op, int i, Group::Result& result) {
 int16_t GroupBuilder::immediate(const Op& op, DType type, int int_index, int float_index, bool symbolic) {
     const int16_t reg = new_register(type);
     Group::Immediate imm{reg, 0, 0, NONE};
-    if (symbolic && op.scalars.count > 0) imm.expr = p_.id_at(op.scalars)[0];
-    if (op.ints.count > int_index) imm.i = p_.ints[op.ints.begin + int_index];
-    if (op.floats.count > float_index) imm.f = p_.floats[op.floats.begin + float_index];
+    if (symbolic && op.scalars.count > 0) imm.expr = p_->id_at(op.scalars)[0];
+    if (op.ints.count > int_index) imm.i = p_->ints[op.ints.begin + int_index];
+    if (op.floats.count > float_index) imm.f = p_->floats[op.floats.begin + float_index];
     g_.immediates.push_back(imm);
     return reg;
 }
@@ -113,9 +113,9 @@ int16_t GroupBuilder::truth(int16_t reg) { return converted(reg, DType::BOOL); }
 
 int16_t GroupBuilder::compute_cast(const Op& op, Group::Result& result, DType out) {
     const int16_t x = operand(op, 0, result);
-    const DType from = type_of_(p_.id_at(op.ins)[0]).dtype;
-    const int mode = static_cast<int>(p_.ints[op.ints.begin]);
-    const bool saturate = p_.ints[op.ints.begin + 1] != 0;
+    const DType from = type_of_(p_->id_at(op.ins)[0]).dtype;
+    const int mode = static_cast<int>(p_->ints[op.ints.begin]);
+    const bool saturate = p_->ints[op.ints.begin + 1] != 0;
     if (mode < 0 || mode > static_cast<int>(CastMode::ODD)) fail("internal", "unknown cast mode");
     const bool nearest = mode == static_cast<int>(CastMode::NONE) || mode == static_cast<int>(CastMode::RINT);
     // The register of a half operand holds its exact value in fp32; a half result is rounded where it is read or stored.
@@ -177,7 +177,7 @@ int16_t GroupBuilder::compute(const Op& op, Group::Result& result, DType out) {
         case Family::WHERE: {
             fn = select_row(reg_out);
             if (!fn) return -1;
-            const bool a_scalar = p_.ints[op.ints.begin] != 0, b_scalar = p_.ints[op.ints.begin + 1] != 0;
+            const bool a_scalar = p_->ints[op.ints.begin] != 0, b_scalar = p_->ints[op.ints.begin + 1] != 0;
             if (op.ins.count != 3 - a_scalar - b_scalar) fail("internal", "where: number of tensors and scalars disagree");
             const int16_t cond = truth(operand(op, 0, result));
             const int16_t a = a_scalar ? immediate(op, reg_out, 2, 0, false) : converted(operand(op, 1, result), reg_out);
@@ -190,8 +190,8 @@ int16_t GroupBuilder::compute(const Op& op, Group::Result& result, DType out) {
 }
 
 bool GroupBuilder::add(int32_t op_index) {
-    const Op& op = p_.ops[op_index];
-    const Id t = p_.id_at(op.outs)[0];
+    const Op& op = p_->ops[op_index];
+    const Id t = p_->id_at(op.outs)[0];
     const TensorType out = type_of_(t);
     const auto broadcasts = [&](const Shape& s) {
         if (s.rank > out.shape.rank) return false;
@@ -200,8 +200,8 @@ bool GroupBuilder::add(int32_t op_index) {
         return true;
     };
     for (int i = 0; i < op.ins.count; ++i)
-        if (!broadcasts(type_of_(p_.id_at(op.ins)[i]).shape))
-            fail("internal", "operation `" + op_rows()[op.row].name + "`: shapes " + to_text(type_of_(p_.id_at(op.ins)[i]).shape) + " and " +
+        if (!broadcasts(type_of_(p_->id_at(op.ins)[i]).shape))
+            fail("internal", "operation `" + op_rows()[op.row].name + "`: shapes " + to_text(type_of_(p_->id_at(op.ins)[i]).shape) + " and " +
                                  to_text(out.shape) + " do not broadcast");
     if (!empty()) {
         const bool loaded = std::any_of(g_.loads.begin(), g_.loads.end(), [&](const Group::Load& l) { return l.tensor == t; });
@@ -237,7 +237,7 @@ Group GroupBuilder::finish(const std::function<Wanted(Id, const Op&)>& wanted) {
     for (size_t i = 0; i < made_.size(); ++i) {
         const Made& m = made_[i];
         const bool twin = m.wide && is_half(m.dtype);
-        const Wanted w = wanted(m.tensor, p_.ops[g_.results[i].op]);
+        const Wanted w = wanted(m.tensor, p_->ops[g_.results[i].op]);
         if (twin && w.wide) insert_store({m.tensor, true, m.dtype, DType::F32, m.raw});
         if (w.narrow || (w.wide && !twin)) insert_store({m.tensor, false, m.dtype, m.dtype, m.raw});
     }

@@ -47,7 +47,7 @@ struct Wanted { bool narrow, wide; };     // which storage of a result somebody 
 class GroupBuilder {
   public:
     using TypeOf = std::function<TensorType(Id)>;
-    GroupBuilder(const Program& p, TypeOf type_of) : p_(p), type_of_(std::move(type_of)) {}
+    GroupBuilder(const Program& p, TypeOf type_of) : p_(&p), type_of_(std::move(type_of)) {}
 
     // False if the operation does not belong to this group (another space, no room): the group is as it was.
     // A Fault if the operation makes no sense for its dtypes.
@@ -70,7 +70,7 @@ class GroupBuilder {
     int16_t compute_cast(const Op& op, Group::Result& result, DType out);
     void assign_slots();
 
-    const Program& p_;
+    const Program* p_;
     TypeOf type_of_;
     Group g_;
     std::vector<Made> made_;

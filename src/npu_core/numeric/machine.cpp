@@ -112,13 +112,22 @@ void Machine::run_body(const Schedule& s, Id body) {
         const BodySchedule& plan = s.bodies[body];
         const auto& items = p_.bodies[body].items;
         const bool frees = !options_.keep;
-        if (frees)
-            for (int i = 0; i < plan.dead_at_entry.count; ++i) env_[s.ids[plan.dead_at_entry.begin + i]].clear();
+        const bool fuses = options_.fuse && frees && options_.poison != Poison::TRACE;
+        const auto bury = [&](Span dead) {
+            for (int i = 0; i < dead.count; ++i) env_[s.ids[dead.begin + i]].clear();
+        };
+        if (frees) bury(plan.dead_at_entry);
         Id next = NONE;                                 // an If is the last item: continue in its branch without recursion
-        for (const Step& step : plan.steps) {
+        for (const Step& step : fuses ? plan.fused : plan.plain) {
             const Item& item = items[step.item];
             item_ = &item;
-            if (item.kind == ItemKind::IF) {
+            if (step.group != NONE) {
+                if (!run_group(s.groups[step.group], nullptr))
+                    for (const int32_t k : s.group_items[step.group]) {
+                        item_ = &items[k];
+                        run_item(*item_);
+                    }
+            } else if (item.kind == ItemKind::IF) {
                 next = eval(item.a) ? item.b : item.c;
             } else if (item.kind == ItemKind::LOOP) {
                 const Id* bounds = p_.id_at(item.span);
@@ -133,8 +142,7 @@ void Machine::run_body(const Schedule& s, Id body) {
             } else {
                 run_item(item);
             }
-            if (frees)
-                for (int i = 0; i < step.dead.count; ++i) env_[s.ids[step.dead.begin + i]].clear();
+            if (frees) bury(step.dead);
         }
         if (next == NONE) return;
         body = next;

@@ -1,134 +1,182 @@
 #include "npu_core/numeric/schedule.h"
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "npu_core/base/fault.h"
+#include "npu_core/numeric/liveness.h"
+#include "npu_core/program/opcodes.h"
 
 namespace npu {
 
 namespace {
 
-// Backward liveness over the decision tree. Sets are bit vectors over tensor ids.
-class Liveness {
-  public:
-    Liveness(const Program& p, Schedule& s) : p_(p), s_(s), words_((p.tensors.size() + 63) / 64) {
-        s_.bodies.resize(p.bodies.size());
-    }
-    using Set = std::vector<uint64_t>;
-    Set empty() const { return Set(words_, 0); }
+constexpr size_t MOST_COMPILED_OPS = 20000;  // a longer Program runs its operations one by one
 
-    // Tensors alive at the entry of `body`, given those alive at its end. `record`: write the schedule too.
-    Set body(Id body, Set live, bool record) {
-        const auto& items = p_.bodies[body].items;
-        std::vector<Step> steps(record ? items.size() : 0);
-        for (size_t i = items.size(); i-- > 0;) {
-            const Item& it = items[i];
-            std::vector<Id> dead;
-            const auto read = [&](Id t) {
-                if (add(live, t)) dead.push_back(t);
-            };
-            const auto written = [&](Id t) {
-                if (!drop(live, t)) dead.push_back(t);
-            };
-            switch (it.kind) {
-                case ItemKind::OP: {
-                    const Op& op = p_.ops[it.a];
-                    for (int k = 0; k < op.outs.count; ++k) written(p_.id_at(op.outs)[k]);
-                    for (int k = 0; k < op.ins.count; ++k) read(p_.id_at(op.ins)[k]);
-                    break;
-                }
-                case ItemKind::DECL: written(it.a); break;
-                case ItemKind::SET:
-                    if (it.a != it.b) written(it.a);
-                    read(it.b);
-                    break;
-                case ItemKind::ASSEMBLE:
-                    read(it.a);
-                    read(it.b);
-                    break;
-                case ItemKind::LOAD: read(it.b); break;
-                case ItemKind::STORE: read(it.a); break;
-                case ItemKind::IF: {
-                    Set then_in = this->body(it.b, live, record), else_in = this->body(it.c, live, record);
-                    Set both = then_in;
-                    merge(both, else_in);
-                    if (record) {
-                        s_.bodies[it.b].dead_at_entry = dead_span(both, then_in);
-                        s_.bodies[it.c].dead_at_entry = dead_span(both, else_in);
-                    }
-                    live = std::move(both);
-                    break;
-                }
-                case ItemKind::LOOP: {
-                    // What the next iteration reads stays alive at the end of an iteration.
-                    Set at_end = live;
-                    for (;;) {
-                        Set in = this->body(it.b, at_end, false), more = at_end;
-                        merge(more, in);
-                        if (more == at_end) break;
-                        at_end = std::move(more);
-                    }
-                    if (record) {
-                        this->body(it.b, at_end, true);
-                        for_each_missing(at_end, live, [&](Id t) { dead.push_back(t); });
-                    }
-                    live = std::move(at_end);
-                    break;
-                }
-                case ItemKind::BLOCK:
-                case ItemKind::TRAP: break;
-            }
-            if (record) steps[i] = {static_cast<int32_t>(i), span(dead)};
+struct Uses { int32_t narrow = 0, wide = 0; };
+
+class Scheduler {
+  public:
+    Scheduler(const Program& p, Schedule& s) : p_(p), s_(s), live_(find_liveness(p)) {
+        s_.ids = live_.ids;
+        s_.bodies.resize(p.bodies.size());
+        count_uses();
+        for (size_t b = 0; b < p.bodies.size(); ++b) {
+            if (live_.after[b].size() != p.bodies[b].items.size()) live_.after[b].resize(p.bodies[b].items.size());
+            s_.bodies[b].dead_at_entry = live_.at_entry[b];
+            plain(static_cast<Id>(b));
+            if (p.ops.size() <= MOST_COMPILED_OPS) fused(static_cast<Id>(b));
+            else s_.bodies[b].fused = s_.bodies[b].plain;
         }
-        if (record) s_.bodies[body].steps = std::move(steps);
-        return live;
     }
 
   private:
-    static bool add(Set& s, Id t) {  // true if it was absent
-        uint64_t& w = s[t / 64];
-        const uint64_t bit = uint64_t{1} << (t % 64);
-        const bool absent = !(w & bit);
-        w |= bit;
-        return absent;
+    // A run under construction: elementwise operations over one space, and other operations that move in front of it
+    // because they do not need its results (values are immutable, so their order among each other is free).
+    struct Run {
+        GroupBuilder builder;
+        std::vector<int32_t> grouped, before;   // item indices
+        std::vector<int32_t> ops;               // of `grouped`
+        std::unordered_set<Id> made, loaded;
+        explicit Run(const Program& p)
+            : builder(p, [&p](Id t) { return TensorType{p.tensors[t].dtype, p.tensors[t].shape}; }) {}
+    };
+
+    void count_uses() {
+        uses_.resize(p_.tensors.size());
+        for (const Op& op : p_.ops) count(op, 1, uses_);
+        for (const Body& body : p_.bodies)
+            for (const Item& it : body.items) {
+                if (it.kind == ItemKind::SET || it.kind == ItemKind::ASSEMBLE) ++uses_[it.b].narrow;
+                if (it.kind == ItemKind::ASSEMBLE || it.kind == ItemKind::STORE) ++uses_[it.a].narrow;
+                if (it.kind == ItemKind::LOAD) ++uses_[it.b].narrow;
+            }
     }
-    static bool drop(Set& s, Id t) {  // true if it was present
-        uint64_t& w = s[t / 64];
-        const uint64_t bit = uint64_t{1} << (t % 64);
-        const bool present = w & bit;
-        w &= ~bit;
-        return present;
+    template <class Map>
+    void count(const Op& op, int by, Map& uses) const {
+        for (int i = 0; i < op.ins.count; ++i) {
+            Uses& u = uses[p_.id_at(op.ins)[i]];
+            (i < 32 && (op.wide_ins >> i & 1) ? u.wide : u.narrow) += by;
+        }
     }
-    static void merge(Set& a, const Set& b) {
-        for (size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
+
+    const Op* op_of(const Item& it) const { return it.kind == ItemKind::OP ? &p_.ops[it.a] : nullptr; }
+    Span dead_of(Id body, int32_t item) const { return live_.after[body][item]; }
+
+    void plain(Id body) {
+        for (size_t i = 0; i < p_.bodies[body].items.size(); ++i)
+            s_.bodies[body].plain.push_back({static_cast<int32_t>(i), NONE, dead_of(body, static_cast<int32_t>(i))});
     }
-    template <class F>
-    static void for_each_missing(const Set& all, const Set& kept, F&& f) {
-        for (size_t w = 0; w < all.size(); ++w)
-            for (uint64_t bits = all[w] & ~kept[w]; bits; bits &= bits - 1)
-                f(static_cast<Id>(w * 64 + static_cast<size_t>(__builtin_ctzll(bits))));
+
+    void fused(Id body) {
+        const auto& items = p_.bodies[body].items;
+        std::optional<Run> run;
+        for (int32_t i = 0; i < static_cast<int32_t>(items.size()); ++i) {
+            const Op* op = op_of(items[i]);
+            if (op && is_elementwise(info(static_cast<Opcode>(op->opcode)).family)) {
+                if (run && join(*run, i, *op)) continue;
+                if (run && may_precede(*run, *op) && smaller(*op, *run)) {
+                    run->before.push_back(i);
+                    continue;
+                }
+                close(body, run);
+                run.emplace(p_);
+                if (!join(*run, i, *op)) {
+                    run.reset();
+                    single(body, i);
+                }
+            } else if (run && (op ? may_precede(*run, *op) : items[i].kind == ItemKind::LOAD && !run->made.count(items[i].b))) {
+                run->before.push_back(i);
+            } else {
+                close(body, run);
+                single(body, i);
+            }
+        }
+        close(body, run);
     }
-    Span dead_span(const Set& all, const Set& kept) {
-        std::vector<Id> dead;
-        for_each_missing(all, kept, [&](Id t) { dead.push_back(t); });
-        return span(dead);
+
+    bool join(Run& run, int32_t i, const Op& op) const {
+        for (int k = 0; k < op.outs.count; ++k)           // a second definition of something the run reads or makes
+            if (run.loaded.count(p_.id_at(op.outs)[k]) || run.made.count(p_.id_at(op.outs)[k])) return false;
+        try {
+            if (!run.builder.add(static_cast<int32_t>(&op - p_.ops.data()))) return false;
+        } catch (const Fault&) {                           // reported when the operation runs alone
+            if (run.grouped.empty()) return false;
+            rebuild(run);
+            return false;
+        }
+        run.grouped.push_back(i);
+        for (int k = 0; k < op.outs.count; ++k) run.made.insert(p_.id_at(op.outs)[k]);
+        for (int k = 0; k < op.ins.count; ++k)
+            if (!run.made.count(p_.id_at(op.ins)[k])) run.loaded.insert(p_.id_at(op.ins)[k]);
+        run.ops.push_back(static_cast<int32_t>(&op - p_.ops.data()));
+        return true;
     }
-    Span span(std::vector<Id>& dead) {
-        std::erase_if(dead, [&](Id t) { return p_.tensors[t].kind == TensorKind::ARG; });
-        const Span s{static_cast<int32_t>(s_.ids.size()), static_cast<int32_t>(dead.size())};
-        s_.ids.insert(s_.ids.end(), dead.begin(), dead.end());
+    void rebuild(Run& run) const {
+        Run fresh(p_);
+        for (const int32_t k : run.ops) fresh.builder.add(k);
+        run.builder = std::move(fresh.builder);
+    }
+    bool may_precede(const Run& run, const Op& op) const {
+        for (int k = 0; k < op.ins.count; ++k)
+            if (run.made.count(p_.id_at(op.ins)[k])) return false;
+        for (int k = 0; k < op.outs.count; ++k)
+            if (run.loaded.count(p_.id_at(op.outs)[k]) || run.made.count(p_.id_at(op.outs)[k])) return false;
+        return true;
+    }
+    bool smaller(const Op& op, const Run& run) const {
+        const Op& first = p_.ops[run.ops.front()];
+        return p_.tensors[p_.id_at(op.outs)[0]].shape.count() < p_.tensors[p_.id_at(first.outs)[0]].shape.count();
+    }
+
+    void single(Id body, int32_t i) { s_.bodies[body].fused.push_back({i, NONE, dead_of(body, i)}); }
+
+    void close(Id body, std::optional<Run>& run) {
+        if (!run) return;
+        // What the group reads dies after it, also where an operation now in front of it was the last reader.
+        std::vector<Id> later;
+        for (const int32_t i : run->before) {
+            std::vector<Id> now;
+            const Span dead = dead_of(body, i);
+            for (int k = 0; k < dead.count; ++k) {
+                const Id t = live_.ids[dead.begin + k];
+                (run->loaded.count(t) ? later : now).push_back(t);
+            }
+            s_.bodies[body].fused.push_back({i, NONE, span(now)});
+        }
+        std::unordered_map<Id, Uses> inside;
+        for (const int32_t i : run->grouped) {
+            const Span dead = dead_of(body, i);
+            later.insert(later.end(), live_.ids.begin() + dead.begin, live_.ids.begin() + dead.begin + dead.count);
+            count(p_.ops[p_.bodies[body].items[i].a], 1, inside);
+        }
+        s_.groups.push_back(run->builder.finish([&](Id t, const Op&) {
+            const Uses in = inside.count(t) ? inside.at(t) : Uses{};
+            return Wanted{uses_[t].narrow > in.narrow, uses_[t].wide > in.wide};
+        }));
+        s_.group_items.push_back(run->grouped);
+        s_.bodies[body].fused.push_back({run->grouped.front(), static_cast<int32_t>(s_.groups.size()) - 1, span(later)});
+        run.reset();
+    }
+    Span span(const std::vector<Id>& v) {
+        const Span s{static_cast<int32_t>(s_.ids.size()), static_cast<int32_t>(v.size())};
+        s_.ids.insert(s_.ids.end(), v.begin(), v.end());
         return s;
     }
 
     const Program& p_;
     Schedule& s_;
-    size_t words_;
+    Liveness live_;
+    std::vector<Uses> uses_;
 };
 
 }  // namespace
 
 std::shared_ptr<const Schedule> make_schedule(const Program& p) {
     auto s = std::make_shared<Schedule>();
-    Liveness l(p, *s);
-    if (!p.bodies.empty()) l.body(0, l.empty(), true);
+    Scheduler scheduler(p, *s);
     return s;
 }
 

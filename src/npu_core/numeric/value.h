@@ -28,7 +28,17 @@ struct Value {
     std::shared_ptr<std::vector<std::pair<Shape, Shape>>> pieces;  // (offset, extent) written so far; null: all of `valid`
 
     const float* wide_data() const { return reinterpret_cast<const float*>(wide.data()); }
-    void clear() { *this = Value(); }
+    void clear() {
+        if (state == State::NONE) return;
+        state = State::NONE;
+        through = false;
+        region = -1;
+        data = nullptr;
+        store.reset();
+        wide.reset();
+        taint.reset();
+        pieces.reset();
+    }
 };
 
 // An operand as a kernel sees it: the storage of the chosen twin.
