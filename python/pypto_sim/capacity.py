@@ -358,7 +358,8 @@ def prepare(session: Any, spec: OpSpec, outs: Sequence[Typed], ins: Sequence[Typ
     widest = max(t.dtype.size_bytes for t in (*call.ins, *call.outs))
     if shape and session.vec_tile and tile[len(shape) - 1] * widest % BLOCK_BYTES:
         session.rule("tile.vec_tail", f"{name}: the last axis of the vector tile {tile} has "
-                                      f"{tile[len(shape) - 1] * widest} bytes; it must be a multiple of {BLOCK_BYTES} bytes.")
+                                      f"{tile[len(shape) - 1] * widest} bytes; it must be a multiple of {BLOCK_BYTES} "
+                                      "bytes.")
     used = clamp(tile, shape)
     found = overflow(stages_of(call, used), limit)
     if found is not None and len(session.vec_tile or ()) < len(shape):    # our choice, not the user's: make it fit
