@@ -371,6 +371,9 @@ class Tracer(Session):
         except GeneratorExit:
             self.left = self.left or self.stack[-1]
             raise
+        runs = implied(lin(loop.stop, 1, loop.start, -1) - 1, self.stack)
+        if left := after.leaking(self.stack, runs):
+            self.give_up(f"a value that the loop leaves in `{left}` is used after it", {loop.site})
         self._new_block()
         flags = (loop.parallel, loop.unroll, loop.submit_before)
         parent.items.append(("loop", name, *map(key, loop[1:4]), flags, freeze(tree), loop.line))

@@ -1,0 +1,53 @@
+"""Tracing and replay against stepping, on kernels that try out how Python and the front end meet."""
+import warnings
+
+import numpy as np
+import pytest
+from support.kernels import KERNELS
+
+import pypto_sim as pypto
+
+
+def arguments():
+    rng = np.random.default_rng(5)
+    return [rng.uniform(-2, 2, (8, 16)).astype(np.float32), np.array([0, 2, 2, 6], np.int32),
+            np.array([[3, -1], [0, 7], [5, 2], [-1, 1]], np.int32), np.full((8, 16), 9, np.float32)]
+
+
+def annotated(function):
+    """The kernel with tensor parameters, as a user writes it."""
+    names = function.__code__.co_varnames[:4]
+    function.__annotations__ = dict.fromkeys(names, pypto.Tensor)
+    return pypto.frontend.jit(function)
+
+
+def outcome(kernel, mode):
+    args = arguments()
+    error = None
+    with pypto.config(mode=mode), warnings.catch_warnings():
+        warnings.simplefilter("ignore", pypto.PyptoWarning)
+        try:
+            kernel(*args)
+        except Exception as e:  # noqa: BLE001 - the same exception is expected from both modes
+            error = (type(e), e.args)
+    return error, [a.tobytes() for a in args], args
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_replay_has_the_bits_of_stepping(name):
+    function, how = KERNELS[name]
+    kernel = annotated(function)
+    error, replayed, _ = outcome(kernel, "auto")
+    last = kernel.last_run
+    want_error, stepped, args = outcome(kernel, "step")
+    assert kernel.last_run.mode == "step"
+    assert error == want_error and replayed == stepped
+    assert args[3].tobytes() != arguments()[3].tobytes() or error
+    reasons = {r["line"]: r["reason"] for r in last.loops}
+    assert last.mode == ("step" if how == "step" else "replay"), last.reason
+    if how == "replay":
+        assert all(r["replayed"] for r in last.loops), reasons
+    elif how == "concrete":
+        assert any(not r["replayed"] and r["reason"] for r in last.loops)
+    else:
+        assert last.reason
