@@ -1,4 +1,4 @@
-"""Kernels that the public 0.2.0 package refuses, and their neighbours that it takes: same verdict, same memory, same bytes.
+"""Kernels that the public 0.2.0 package refuses, and neighbours that it takes: same verdict, same memory, same bytes.
 
 The records are those named cap_*, rule_* and whole_*; their `error_log` holds the package's own words.
 """
@@ -56,7 +56,8 @@ def test_refused_there_and_here(name, kernels):
 
 @pytest.mark.skipif(not RECORDS, reason="reference data folder is absent")
 def test_every_reference_kernel_that_runs_there_runs_here(kernels):
-    """No kernel that the package compiles is refused; operations that this version lacks are no refusal."""
+    """No kernel that the package compiles is refused, but for one whose output has another rank than the result: the
+    package stores it unchecked, here profile 0.2 names the right function. Absent operations are no refusal."""
     refused = {}
     for name, record in RECORDS.items():
         if "error" in record or name in NAMES:
@@ -64,10 +65,11 @@ def test_every_reference_kernel_that_runs_there_runs_here(kernels):
         try:
             launch_traced(kernels, name)
         except pypto.PyptoError as e:
-            refused[name] = e.rule or str(e)
+            if e.rule != "api.not_implemented":
+                refused[name] = e.rule or str(e)
         except AttributeError as e:
             assert "pypto_sim" in str(e), name
-    assert not refused
+    assert refused == {"gather_multi_dim": "gather.embedding"}
 
 
 def launch_traced(kernels, name):

@@ -239,13 +239,13 @@ def matmul(input: Tensor, mat2: Tensor, out_dtype: DataType, *, a_trans: bool = 
     if a.dtype is not b.dtype:
         check.rule("matmul.mixed", f"`input` is {a.dtype.name}, `mat2` is {b.dtype.name}; they must be equal. Cast one")
     extras = _extras(check, extend_params)
-    scaled = "scale" in extras or "scale_tensor" in extras
+    scale = _scale(check, extras, a.dtype)
     if not isinstance(out_dtype, DataType):
         check.rule("arg.type", f"`out_dtype` must be a DataType such as pypto.DT_FP32, got {out_dtype!r}")
-    allowed = (FP16,) if scaled and a.dtype is INT8 else RESULTS[a.dtype]
+    allowed = (FP16,) if scale else RESULTS[a.dtype]
     if out_dtype not in allowed:
         check.rule("matmul.out_dtype", f"`out_dtype` is {out_dtype.name} for {a.dtype.name} operands"
-                                       f"{' with a scale' if scaled else ''}; allowed: "
+                                       f"{' with a scale' if scale else ''}; allowed: "
                                        f"{', '.join(d.name for d in allowed)}")
     if c_matrix_nz:
         check.rule("arg.value", "`c_matrix_nz` must be False: an NZ result is not supported")
@@ -271,9 +271,10 @@ def matmul(input: Tensor, mat2: Tensor, out_dtype: DataType, *, a_trans: bool = 
         check.session.set_scope(cube_tile=tile)
         if tile.split_k and k > tile.k[1]:
             return _split_k(check, a, b, out_dtype, shape, k, tile, a_trans, b_trans)
-        if scaled:
-            return _scaled(check, a, b, bias, relu, extras, out_dtype, shape, valid, a_trans, b_trans)
-        return _product(check, a, b, bias, relu, out_dtype, shape, valid, a_trans, b_trans)
+        ins = [a, b] if bias is None else [a, b, bias]
+        (out,) = check.session.emit(matmul.spec, [Out(tuple(shape), out_dtype, valid)], ins, floats=scale,
+                                    ints=(bool(a_trans), bool(b_trans), bias is not None, relu))
+        return out
 
 
 def _equal_ranks(check: Check, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -302,14 +303,6 @@ def _valid(check: Check, a: Tensor, b: Tensor, shape: list[int], a_trans: bool, 
         if sb[i] == shape[i] and sa[i] == shape[i] and n == shape[i]:
             batch[i] = vb[i]
     return or_full([*batch, va[-1 if a_trans else -2], vb[-2 if b_trans else -1]], shape)
-
-
-def _product(check: Check, a: Tensor, b: Tensor, bias: Tensor | None, relu: bool, out_dtype: DataType, shape: list[int],
-             valid: Any, a_trans: bool, b_trans: bool) -> Tensor:
-    ins = [a, b] if bias is None else [a, b, bias]
-    (out,) = check.session.emit(matmul.spec, [Out(tuple(shape), out_dtype, valid)], ins,
-                                ints=(bool(a_trans), bool(b_trans), bias is not None, relu))
-    return out
 
 
 def _split_k(check: Check, a: Tensor, b: Tensor, out_dtype: DataType, shape: list[int], k: int, tile: CubeTile,
@@ -342,19 +335,15 @@ def _chunk(view: Any, t: Tensor, axis: int, at: int, step: int) -> Tensor:
     return view(t, shape, offsets)
 
 
-def _scaled(check: Check, a: Tensor, b: Tensor, bias: Tensor | None, relu: bool, extras: dict[str, Any],
-            out_dtype: DataType, shape: list[int], valid: Any, a_trans: bool, b_trans: bool) -> Tensor:
-    """INT8 product dequantised: relu, times the scale shortened to 19 bits, rounded to FP16."""
-    if a.dtype is not INT8:
-        check.rule("arg.value", f"a scale needs INT8 operands, got {a.dtype.name}")
+def _scale(check: Check, extras: dict[str, Any], dtype: DataType) -> tuple[float, ...]:
+    """The scale as the fix pipe takes it: sign, exponent and 10 mantissa bits. () where there is none."""
+    if "scale" not in extras and "scale_tensor" not in extras:
+        return ()
+    if dtype is not INT8:
+        check.rule("arg.value", f"a scale needs INT8 operands, got {dtype.name}")
     if "scale_tensor" in extras:
         check.rule("api.unsimulated", "scale_tensor is not simulated; pass one number as `scale`")
     scale = extras["scale"]
     if isinstance(scale, bool) or not isinstance(scale, int | float):
         check.rule("arg.type", f"`scale` must be a number, got {type(scale).__name__}")
-    short = float((np.float32(scale).view(np.uint32) & np.uint32(SCALE_MASK)).view(np.float32))
-    from .cast import cast
-    from .elementwise import mul
-    with check.session.label("matmul.dequant"):
-        x = cast(_product(check, a, b, bias, relu, INT32, shape, valid, a_trans, b_trans), FP32)
-        return cast(mul(x, short), out_dtype)
+    return (float((np.float32(scale).view(np.uint32) & np.uint32(SCALE_MASK)).view(np.float32)),)

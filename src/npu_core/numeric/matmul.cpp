@@ -2,6 +2,7 @@
 // the end. The result does not depend on how rows and columns are shared among threads.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "npu_core/base/thread_pool.h"
 #include "npu_core/kernels/kernels.h"
@@ -90,7 +91,8 @@ void Machine::matmul(const Op& op) {
     };
 
     if (!is_float(a.dtype)) {
-        require(a.dtype == DType::I8 && b.dtype == DType::I8 && tensor(out).dtype == DType::I32, "matmul: dtypes do not fit");
+        const bool scaled = op.floats.count > 0;       // dequantised on the way out: relu, times the scale, one rounding
+        require(a.dtype == DType::I8 && b.dtype == DType::I8 && tensor(out).dtype == (scaled ? DType::F16 : DType::I32), "matmul: dtypes do not fit");
         BufferRef bias;
         if (has_bias) {
             Shape row = env_[in_id(op, 2)].shape;
@@ -104,8 +106,10 @@ void Machine::matmul(const Op& op) {
             Strides from{x.stride[x.shape.rank - 1]};
             convert_box(x.dtype, x.data, from, DType::I32, bias.data(), dense_strides(box), box);
         }
-        auto* y = reinterpret_cast<int32_t*>(result(op, 0, valid));
+        char* y = result(op, 0, valid);
         if (is_empty(valid)) return;
+        const BufferRef sums = scaled ? scratch(m * n * 4) : BufferRef();
+        std::vector<float> row(scaled ? static_cast<size_t>(n) : 0);
         for (int64_t batch = 0; batch < batches; ++batch) {
             GemmArgsI8 g{};
             g.a = reinterpret_cast<const int8_t*>(a.data) + batch_offset(batch, batch_a);
@@ -115,14 +119,21 @@ void Machine::matmul(const Op& op) {
             g.b_row_stride = sb.row_stride;
             g.b_col_stride = sb.col_stride;
             g.bias = bias ? reinterpret_cast<const int32_t*>(bias.data()) : nullptr;
-            g.c = y + batch_offset(batch, y_stride);
-            g.c_row_stride = y_stride[rank - 2];
+            const int64_t y_offset = batch_offset(batch, y_stride);
+            g.c = scaled ? reinterpret_cast<int32_t*>(sums.data()) : reinterpret_cast<int32_t*>(y) + y_offset;
+            g.c_row_stride = scaled ? n : y_stride[rank - 2];
             g.m = m, g.n = n, g.k = k;
             constexpr int64_t ROWS = 16;
             parallel_ranges((m + ROWS - 1) / ROWS, ns, [&](int64_t from, int64_t to) { kernels().gemm_i8(g, from * ROWS, std::min(m, to * ROWS)); });
             if (relu)
                 for (int64_t r = 0; r < m; ++r)
                     for (int64_t c = 0; c < n; ++c) g.c[r * g.c_row_stride + c] = std::max(0, g.c[r * g.c_row_stride + c]);
+            for (int64_t r = 0; scaled && r < m; ++r) {
+                const KernelTable& rows = kernels();
+                rows.i32_to_f32(g.c + r * n, row.data(), n);
+                rows.binary_vs[static_cast<int>(Binary::MUL)](row.data(), static_cast<float>(float_arg(op, 0)), row.data(), n);
+                rows.f32_to_f16(row.data(), reinterpret_cast<uint16_t*>(y) + y_offset + r * y_stride[rank - 2], n);
+            }
         }
         return;
     }
