@@ -1,0 +1,19 @@
+#include "npu_core/cost/opcodes.h"
+
+namespace npu::cost {
+
+const CodeInfo& info(Code c) {
+    using enum Pipe;
+    using enum Core;
+    using enum Class;
+    using enum Half;
+    static const CodeInfo table[] = {
+#define NPU_X(name, k, c, half, lat, pipe, core, cls, instr, passes) \
+    {#name, static_cast<float>(k), static_cast<float>(c), half, lat, pipe, core, cls, instr, passes},
+        NPU_TILE_OPCODES(NPU_X)
+#undef NPU_X
+    };
+    return table[static_cast<int>(c)];
+}
+
+}  // namespace npu::cost

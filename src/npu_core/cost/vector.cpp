@@ -1,0 +1,89 @@
+// Vector pipe: fixed + slope * repeats of 256 bytes; a chain of back-to-back instructions pays the head once and a barrier
+// between dependent instructions. On the 950 the curves of vector functions take the place of the instruction table.
+#include <algorithm>
+#include <cmath>
+
+#include "npu_core/cost/cost.h"
+
+namespace npu::cost {
+
+namespace {
+// 950: curve of the vector function that stands for an instruction; several have no curve of their own.
+const char* curve_950(const std::string& instr, DType type) {
+    const bool half = type == DType::F16 || type == DType::BF16;
+    if (instr == "vexp" || instr == "vln") return half ? "texp_fp16" : "texp_fp32";
+    if (instr == "vadd" || instr == "vmax" || instr == "vmin" || instr == "vand" || instr == "vor") return "tadd_fp32";
+    if (instr == "vsub") return "tsub_fp32";
+    if (instr == "vmul") return "tmul_fp32";
+    if (instr == "vdiv") return half ? "tdivs_fp16" : "tdivs_fp32";
+    if (instr == "vsqrt") return "tsqrt_fp32";
+    if (instr == "vrsqrt" || instr == "vrec") return "trsqrt_fp32";
+    if (instr == "vsel" || instr == "vcmpv_ge") return "tsel_fp32";
+    if (instr == "vconv") return "tcvt_fp32_fp16";
+    if (instr == "vabs" || instr == "vadds" || instr == "vmuls" || instr == "vmaxs" || instr == "vmins" || instr == "vrelu" ||
+        instr == "vcopy" || instr == "vector_dup" || instr == "vnot")
+        return "tmins_fp32";
+    return nullptr;
+}
+}  // namespace
+
+Calibrated::Instr Calibrated::instr(const std::string& name) const {
+    return {d_["vector_instr." + name + ".0"], d_["vector_instr." + name + ".1"]};
+}
+
+Cycles Calibrated::reduce(const plan::Leaf& leaf, const plan::LeafOp& op) const {
+    const plan::LeafTensor& x = leaf.tensors[op.in[0]];
+    const std::string kind = info(op.code).instr;
+    const int64_t cols = x.exact.rank ? x.exact[x.exact.rank - 1] : 1, elements = x.exact.count();
+    std::string key = "tile_reduce." + kind + "_fp32_";
+    if (kind == "colsum") key += "128";
+    else if (kind == "colmax") key += "64";
+    else key += cols <= 96 ? "64" : cols <= 184 ? "128" : "240";
+    const double scale = static_cast<double>(dtype_size_bytes(x.dtype)) / 4.0;
+    const double bias = d_[key + ".1"], slope = d_[key + ".0"];
+    return {static_cast<int64_t>(std::ceil(slope * scale * static_cast<double>(elements) + barrier_)),
+            static_cast<int64_t>(std::max(0.0, bias - barrier_)), 0};
+}
+
+Cycles Calibrated::vector(const plan::Leaf& leaf, const plan::LeafOp& op) const {
+    const CodeInfo& i = info(op.code);
+    const std::string name = i.instr;
+    if (name == "rowsum" || name == "rowmax" || name == "colsum" || name == "colmax") return reduce(leaf, op);
+    int64_t widest = 0, row_bytes = 0;
+    DType type = DType::F32;
+    for (const std::vector<int32_t>* side : {&op.in, &op.out})
+        for (size_t k = 0; k < side->size(); ++k) {
+            if (side == &op.out && k > 0) break;   // scratch
+            const plan::LeafTensor& t = leaf.tensors[(*side)[k]];
+            if (t.mem != plan::Mem::UB) continue;
+            const int64_t bytes = plan::bytes_of(t.shape, t.dtype);
+            if (bytes > widest) {
+                widest = bytes;
+                type = t.dtype;
+                row_bytes = t.shape.rank ? t.shape[t.shape.rank - 1] * dtype_size_bytes(t.dtype) : bytes;
+            }
+        }
+    const double repeats = static_cast<double>(plan::ceil_div(std::max<int64_t>(widest, 1), 256));
+    if (op.code == Code::EXPAND && op.in.size() == 1) {
+        const Shape &from = leaf.tensors[op.in[0]].exact, &to = leaf.tensors[op.out[0]].exact;
+        if (from.rank && from[from.rank - 1] == 1 && to[to.rank - 1] != 1) {
+            const double slope = d_["tile_reduce.rowexpand_fp32_128.0"], bias = d_["tile_reduce.rowexpand_fp32_128.1"];
+            const double scale = static_cast<double>(dtype_size_bytes(type)) / 4.0;
+            return {static_cast<int64_t>(std::ceil(slope * scale * static_cast<double>(to.count()) + barrier_)),
+                    static_cast<int64_t>(std::max(0.0, bias - barrier_)), 0};
+        }
+    }
+    if (is_950_) {
+        if (const char* curve = curve_950(name, type)) {
+            const double slope = d_[std::string("vector_vf.") + curve + ".0"], fixed = d_[std::string("vector_vf.") + curve + ".1"];
+            return {static_cast<int64_t>(std::ceil(i.passes * (slope * repeats + barrier_))),
+                    static_cast<int64_t>(std::max(0.0, fixed - barrier_)), 0};
+        }
+    }
+    const Instr in = instr(name.empty() ? "vmul" : name);
+    double busy = i.passes * (in.slope * repeats + barrier_);
+    if (op.in.size() >= 2 && row_bytes % 256 != 0) busy += d_.get("vector_instr.count_mode_floor", 16);
+    return {static_cast<int64_t>(std::ceil(busy)), static_cast<int64_t>(std::max(0.0, in.fixed - barrier_)), 0};
+}
+
+}  // namespace npu::cost

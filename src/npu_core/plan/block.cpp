@@ -1,0 +1,524 @@
+#include "npu_core/plan/block.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace npu::plan {
+
+namespace {
+
+struct Simple { Code code; int scratch = 0; bool fp32_only = false; };
+
+const std::unordered_map<std::string, Simple>& elementwise() {
+    static const std::unordered_map<std::string, Simple> table = {
+        {"exp", {Code::EXP}}, {"log", {Code::LN, 0, true}}, {"sqrt", {Code::SQRT}}, {"abs", {Code::ABS}},
+        {"neg", {Code::MULS}}, {"tanh", {Code::TANH, 0, true}}, {"erf", {Code::ERF, 0, true}},
+        {"reciprocal", {Code::RECIPROCAL}}, {"relu", {Code::RELU}}, {"floor", {Code::FLOOR, 0, true}},
+        {"ceil", {Code::CEIL, 0, true}}, {"trunc", {Code::TRUNC, 0, true}}, {"round", {Code::ROUND, 32}},
+        {"add", {Code::ADD}}, {"sub", {Code::SUB}}, {"mul", {Code::MUL}}, {"div", {Code::DIV}},
+        {"maximum", {Code::MAXIMUM}}, {"minimum", {Code::MINIMUM}},
+        {"adds", {Code::ADDS}}, {"subs", {Code::SUBS}}, {"muls", {Code::MULS}}, {"divs", {Code::DIVS}},
+        {"maxs", {Code::MAXS}}, {"mins", {Code::MINS}},
+        {"eq", {Code::CMP, 512}}, {"ne", {Code::CMP, 512}}, {"lt", {Code::CMP, 512}}, {"le", {Code::CMP, 512}},
+        {"gt", {Code::CMP, 512}}, {"ge", {Code::CMP, 512}},
+        {"eqs", {Code::CMPS, 12448}}, {"nes", {Code::CMPS, 12448}}, {"lts", {Code::CMPS, 12448}},
+        {"les", {Code::CMPS, 12448}}, {"gts", {Code::CMPS, 12448}}, {"ges", {Code::CMPS, 12448}},
+        {"logical_and", {Code::LOGICALAND, 20768}}, {"logical_or", {Code::LOGICALOR, 20768}},
+        {"logical_not", {Code::LOGICALNOT, 20768}},
+        {"cast", {Code::CAST}}, {"clone", {Code::REGISTER_COPY}}, {"fillpad", {Code::FILLPAD}},
+        {"tril", {Code::TRIUL}}, {"triu", {Code::TRIUL}},
+    };
+    return table;
+}
+
+class Builder {
+public:
+    Builder(const Program& program, const std::unordered_set<Id>& crossing, Numerics numerics, const Chip& chip)
+        : p_(program), crossing_(crossing), numerics_(numerics), chip_(chip) {}
+
+    Block run(const std::vector<Visit>& visits) {
+        for (const Visit& v : visits) {
+            item_ = v.item;
+            switch (v.item->kind) {
+                case ItemKind::OP: operation(v); break;
+                case ItemKind::SET: set(v.item->a, read(v.item->b)); break;
+                case ItemKind::ASSEMBLE: assemble(v); break;
+                case ItemKind::DECL: current_.erase(v.item->a); open_.erase(v.item->a); declared_.insert(v.item->a); break;
+                default: break;   // element loads and stores move a few bytes by the scalar unit
+            }
+        }
+        for (Id t : dirty_order_)
+            if (auto it = current_.find(t); it != current_.end()) {
+                Id slot = external_out(t);
+                emit({.family = Family::ASSEMBLE, .code = Code::ASSEMBLE, .in = {it->second}, .out = {slot},
+                      .at = zeros(b_.tensors[slot].shape.rank)});
+            }
+        return std::move(b_);
+    }
+
+private:
+    const Program& p_;
+    const std::unordered_set<Id>& crossing_;
+    Numerics numerics_;
+    const Chip& chip_;
+    Block b_;
+    const Item* item_ = nullptr;
+    const npu::Op* op_ = nullptr;
+    std::unordered_map<Id, Id> current_;              // Program tensor -> block tensor of its present version
+    std::unordered_map<Id, Id> view_of_in_;           // external -> the view of it that operations read
+    std::unordered_map<Id, Id> external_in_, external_out_;
+    std::unordered_map<Id, Id> open_;                 // local -> assemble target nobody read yet
+    std::unordered_set<Id> declared_;
+    std::vector<Id> dirty_order_;
+    std::unordered_map<Id, Id> wide_;                 // 16-bit block tensor -> its fp32 form
+
+    Id tensor(const Shape& shape, DType dtype) {
+        b_.tensors.push_back({shape, dtype});
+        return static_cast<Id>(b_.tensors.size()) - 1;
+    }
+    const Shape& shape(Id t) const { return b_.tensors[t].shape; }
+    DType dtype(Id t) const { return b_.tensors[t].dtype; }
+
+    Id external(Id t, bool out) {
+        auto& known = out ? external_out_ : external_in_;
+        if (auto it = known.find(t); it != known.end()) return it->second;
+        Id e = NONE;
+        for (size_t i = 0; i < b_.externals.size(); ++i)
+            if (b_.externals[i].tensor == t) e = static_cast<Id>(i);
+        if (e == NONE) {
+            e = static_cast<Id>(b_.externals.size());
+            b_.externals.push_back({t, p_.tensors[t].kind == TensorKind::ARG});
+        }
+        Id id = tensor(p_.tensors[t].shape, p_.tensors[t].dtype);
+        b_.tensors[id].external = e;
+        (out ? b_.tensors[id].fn_out : b_.tensors[id].fn_in) = true;
+        return known[t] = id;
+    }
+    Id external_out(Id t) { return external(t, true); }
+
+    void emit(BlockOp op) {
+        if (op.line == NONE && item_) op.line = item_->line;
+        if (op_) {
+            op.label = op_->label;
+            op.options = op_->options;
+            op.row = op_->row;
+            if (op.tile.rank == 0 && op_->tile != NONE) op.tile = vec_tile(op_->tile);
+        }
+        b_.ops.push_back(std::move(op));
+    }
+    Shape vec_tile(Id tile) const {
+        Shape s;
+        for (int64_t v : p_.tiles[tile].vec)
+            if (s.rank < MAX_RANK) s[s.rank++] = v;
+        return s;
+    }
+
+    // Block tensor an operation reads for a Program tensor: the version of this block, else a view of GM.
+    Id read(Id t) {
+        open_.erase(t);
+        if (auto it = current_.find(t); it != current_.end()) return it->second;
+        if (auto it = view_of_in_.find(t); it != view_of_in_.end()) return it->second;
+        Id from = external(t, false);
+        Id view = tensor(shape(from), dtype(from));
+        emit({.family = Family::VIEW, .code = Code::VIEW, .in = {from}, .out = {view}, .at = zeros(shape(from).rank)});
+        return view_of_in_[t] = view;
+    }
+
+    void set(Id t, Id value) {
+        current_[t] = value;
+        open_.erase(t);
+        declared_.erase(t);
+        if (crossing_.count(t) && std::find(dirty_order_.begin(), dirty_order_.end(), t) == dirty_order_.end())
+            dirty_order_.push_back(t);
+    }
+
+    void assemble(const Visit& v) {
+        op_ = nullptr;
+        Id dst = item_->a, src = read(item_->b);
+        Id target;
+        const bool is_arg = p_.tensors[dst].kind == TensorKind::ARG;
+        if (is_arg || (!current_.count(dst) && !declared_.count(dst) && crossing_.count(dst))) {
+            target = external_out(dst);
+        } else if (auto it = open_.find(dst); it != open_.end()) {
+            target = it->second;
+        } else {
+            target = tensor(p_.tensors[dst].shape, p_.tensors[dst].dtype);
+            if (auto old = current_.find(dst); old != current_.end())
+                emit({.family = Family::ASSEMBLE, .code = Code::ASSEMBLE, .in = {old->second}, .out = {target},
+                      .at = zeros(shape(target).rank)});
+            set(dst, target);
+            open_[dst] = target;
+        }
+        if (dtype(src) != dtype(target)) src = cast_to(src, dtype(target));
+        emit({.family = Family::ASSEMBLE, .code = Code::ASSEMBLE, .in = {src}, .out = {target}, .at = v.at, .dyn = v.dyn});
+    }
+
+    Id cast_to(Id x, DType to) {
+        Id y = tensor(shape(x), to);
+        emit({.family = Family::ELEMENTWISE, .code = Code::CAST, .in = {x}, .out = {y}, .op_name = "cast"});
+        return y;
+    }
+
+    bool promotes(DType t) const {
+        const OpRow& row = op_rows()[op_->row];
+        return (t == DType::BF16 && !row.bf16_arith) ||
+               (t == DType::F16 && !row.fp16_arith && numerics_ == Numerics::CURRENT);
+    }
+    Id widen(Id x) {
+        if (auto it = wide_.find(x); it != wide_.end()) return it->second;
+        return wide_[x] = cast_to(x, DType::F32);
+    }
+
+    const std::string& name() const { return op_rows()[op_->row].name; }
+
+    // Result of the operation under its legal dtype; `finish` registers it and adds the rounded twin.
+    struct Result { Id program, exact; bool widened; };
+    Result result(size_t i) {
+        Id t = p_.id_at(op_->outs)[i];
+        const TensorInfo& info = p_.tensors[t];
+        const bool widened = promotes(info.dtype);
+        return {t, tensor(info.shape, widened ? DType::F32 : info.dtype), widened};
+    }
+    void finish(const Result& r) {
+        Id value = r.exact;
+        if (r.widened) {
+            value = cast_to(r.exact, p_.tensors[r.program].dtype);
+            wide_[value] = r.exact;
+        }
+        define(r.program, value);
+    }
+    void define(Id t, Id value) {
+        if (p_.tensors[t].kind == TensorKind::ARG) {
+            Id out = external_out(t);
+            emit({.family = Family::ASSEMBLE, .code = Code::ASSEMBLE, .in = {value}, .out = {out},
+                  .at = zeros(shape(out).rank)});
+            return;
+        }
+        set(t, value);
+    }
+
+    Id broadcast(Id x, const Shape& want) {
+        Shape s = shape(x);
+        if (s.rank < want.rank) {
+            Shape padded = zeros(want.rank);
+            for (int i = 0; i < want.rank; ++i) padded[i] = 1;
+            for (int i = 0; i < s.rank; ++i) padded[want.rank - s.rank + i] = s[i];
+            Id y = tensor(padded, dtype(x));
+            emit({.family = Family::RESHAPE, .code = Code::RESHAPE, .in = {x}, .out = {y}});
+            x = y;
+            s = padded;
+        }
+        for (int axis = want.rank - 1; axis >= 0; --axis) {
+            if (s[axis] == want[axis]) continue;
+            s[axis] = want[axis];
+            Id y = tensor(s, dtype(x));
+            emit({.family = Family::EXPAND, .code = Code::EXPAND, .in = {x}, .out = {y}, .axis = axis, .op_name = name()});
+            x = y;
+        }
+        return x;
+    }
+
+    void operation(const Visit& v) {
+        op_ = &p_.ops[item_->a];
+        const OpRow& row = op_rows()[op_->row];
+        const std::string& k = row.kernel;
+        std::vector<Id> in;
+        in.resize(op_->ins.count);
+        for (int i = op_->ins.count - 1; i >= 0; --i) in[i] = read(p_.id_at(op_->ins)[i]);
+        const int64_t* ints = p_.ints.data() + op_->ints.begin;
+
+        if (k == "view") return simple_move(Family::VIEW, Code::VIEW, in[0], v);
+        if (k == "reshape" || k == "unsqueeze" || k == "squeeze") return simple_move(Family::RESHAPE, Code::RESHAPE, in[0], v);
+        if (k == "matmul") return matmul(in, ints);
+        if (k == "sum" || k == "amax" || k == "amin" || k == "prod") return reduce(k, in[0], static_cast<int>(ints[0]));
+        if (k == "where") return where(in, ints);
+        if (k == "rsubs") return chain(in[0], {Code::SUBS, Code::MULS});
+        if (k == "rdivs") return chain(in[0], {Code::RECIPROCAL, Code::MULS});
+        if (k == "full" || k == "arange") return fill(k == "full" ? Code::VEC_DUP : Code::RANGE);
+        if (k == "concat") return concat(in, static_cast<int>(ints[0]));
+        if (k == "expand") {
+            Result r = result(0);
+            Id y = broadcast(in[0], shape(r.exact));
+            return define(r.program, y);
+        }
+        if (k == "transpose") return transpose(in[0], ints);
+        if (k == "topk") return topk(in[0], ints[0]);
+        if (k == "index_select") {
+            Result r = result(0);
+            emit({.family = Family::GATHER, .code = Code::GATHER, .in = in, .out = {r.exact}, .axis = static_cast<int>(ints[0]),
+                  .op_name = row.name});
+            return define(r.program, r.exact);
+        }
+        if (k == "gather") {
+            Result r = result(0);
+            emit({.family = Family::GATHER_AXIS, .code = Code::GATHER_ELEMENT, .in = in, .out = {r.exact},
+                  .axis = static_cast<int>(ints[0]), .op_name = row.name});
+            return define(r.program, r.exact);
+        }
+        if (k == "scatter" || k == "scatter_update") {
+            Result r = result(0);
+            emit({.family = Family::SCATTER, .code = k == "scatter" ? Code::SCATTER_ELEMENT : Code::INDEX_OUTCAST, .in = in,
+                  .out = {r.exact}, .axis = static_cast<int>(ints[0]), .op_name = row.name});
+            return define(r.program, r.exact);
+        }
+        if (k == "deinterleave" || k == "gathermask") {
+            std::vector<Id> outs;
+            std::vector<Result> results;
+            for (int i = 0; i < op_->outs.count; ++i) {
+                results.push_back(result(i));
+                outs.push_back(results.back().exact);
+            }
+            emit({.family = Family::WHOLE_AXIS, .code = k == "gathermask" ? Code::GATHER_MASK : Code::DEINTERLEAVE, .in = in,
+                  .out = outs, .op_name = row.name});
+            for (const Result& r : results) define(r.program, r.exact);
+            return;
+        }
+        auto it = elementwise().find(k);
+        Simple simple = it != elementwise().end() ? it->second : Simple{Code::UNKNOWN_VEC};
+        if (it == elementwise().end()) b_.unmodelled.push_back(row.name + " (no cost rule; one vector pass over the tile)");
+        map(simple, in);
+    }
+
+    // Tile operations over operands of the result's shape; widening and broadcasting done here.
+    void map(const Simple& simple, std::vector<Id> in) {
+        Result r = result(0);
+        for (Id& x : in)
+            if (promotes(dtype(x))) x = widen(x);
+        for (Id& x : in) x = broadcast(x, shape(r.exact));
+        DType out_type = dtype(r.exact);
+        if (simple.fp32_only && dtype(in[0]) != DType::F32 && is_float(dtype(in[0]))) {   // casts around, inside the operation
+            for (Id& x : in) x = cast_to(x, DType::F32);
+            Id y = tensor(shape(r.exact), DType::F32);
+            emit({.family = Family::ELEMENTWISE, .code = simple.code, .in = in, .out = {y}, .scratch_bytes = simple.scratch,
+                  .op_name = name()});
+            emit({.family = Family::ELEMENTWISE, .code = Code::CAST, .in = {y}, .out = {r.exact}, .op_name = name()});
+        } else {
+            (void)out_type;
+            emit({.family = Family::ELEMENTWISE, .code = simple.code, .in = in, .out = {r.exact},
+                  .scratch_bytes = simple.scratch, .op_name = name()});
+        }
+        finish(r);
+    }
+
+    void chain(Id x, std::initializer_list<Code> codes) {
+        Result r = result(0);
+        if (promotes(dtype(x))) x = widen(x);
+        size_t left = codes.size();
+        for (Code c : codes) {
+            Id y = --left == 0 ? r.exact : tensor(shape(x), dtype(x));
+            emit({.family = Family::ELEMENTWISE, .code = c, .in = {x}, .out = {y}, .op_name = name()});
+            x = y;
+        }
+        finish(r);
+    }
+
+    void simple_move(Family family, Code code, Id x, const Visit& v) {
+        Result r = result(0);
+        b_.tensors[r.exact].dtype = dtype(x);
+        if (family == Family::RESHAPE && shape(x) == shape(r.exact)) return define(r.program, x);
+        emit({.family = family, .code = code, .in = {x}, .out = {r.exact}, .at = v.at, .dyn = v.dyn});
+        define(r.program, r.exact);
+    }
+
+    void fill(Code code) {
+        Result r = result(0);
+        emit({.family = Family::FILL, .code = code, .in = {}, .out = {r.exact}, .op_name = name()});
+        finish(r);
+    }
+
+    void where(std::vector<Id> in, const int64_t* ints) {
+        const bool a_scalar = ints[0], b_scalar = ints[1];
+        Code code = a_scalar ? (b_scalar ? Code::WHERE_SS : Code::WHERE_ST) : (b_scalar ? Code::WHERE_TS : Code::WHERE_TT);
+        map({code, 12448}, std::move(in));
+    }
+
+    void reduce(const std::string& k, Id x, int axis) {
+        Result r = result(0);
+        if (promotes(dtype(x))) x = widen(x);
+        const bool last = axis == shape(x).rank - 1;
+        struct Codes { Code pair, single, line; };
+        Codes c = k == "sum"    ? Codes{Code::PAIRSUM, Code::ROWSUM_SINGLE, Code::ROWSUMLINE}
+                  : k == "amax" ? Codes{Code::PAIRMAX, Code::ROWMAX_SINGLE, Code::ROWMAXLINE}
+                  : k == "amin" ? Codes{Code::PAIRMIN, Code::ROWMIN_SINGLE, Code::ROWMINLINE}
+                                : Codes{Code::PAIRPROD, Code::ROWPROD_SINGLE, Code::ROWPRODLINE};
+        Shape kept = shape(x);
+        kept[axis] = 1;
+        const bool reshaped = !(kept == shape(r.exact));
+        Id y = reshaped ? tensor(kept, dtype(x)) : r.exact;
+        b_.tensors[y].dtype = dtype(x);
+        emit({.family = Family::REDUCE, .code = last ? c.single : c.line, .in = {x}, .out = {y}, .axis = axis, .pair = c.pair,
+              .op_name = name()});
+        if (reshaped) {
+            b_.tensors[r.exact].dtype = dtype(x);
+            emit({.family = Family::RESHAPE, .code = Code::RESHAPE, .in = {y}, .out = {r.exact}});
+        }
+        finish(r);
+    }
+
+    void concat(const std::vector<Id>& in, int axis) {
+        Result r = result(0);
+        Shape at = zeros(shape(r.exact).rank);
+        for (Id x : in) {
+            Id copy = tensor(shape(x), dtype(x));
+            emit({.family = Family::ELEMENTWISE, .code = Code::REGISTER_COPY, .in = {x}, .out = {copy}, .op_name = name()});
+            emit({.family = Family::ASSEMBLE, .code = Code::ASSEMBLE, .in = {copy}, .out = {r.exact}, .at = at});
+            at[axis] += shape(x)[axis];
+        }
+        define(r.program, r.exact);
+    }
+
+    void transpose(Id x, const int64_t* perm) {
+        Result r = result(0);
+        const int rank = shape(x).rank;
+        int first = -1, second = -1;
+        for (int i = 0; i < rank; ++i)
+            if (perm[i] != i) { if (first < 0) first = i; second = i; }
+        if (first < 0) return define(r.program, x);
+        const bool last_two = first == rank - 2 && second == rank - 1;
+        Family family = last_two || second == rank - 1 ? Family::TRANSPOSE : Family::TRANSPOSE_OUT;
+        if (family == Family::TRANSPOSE && !last_two)
+            b_.unmodelled.push_back("transpose of axes that are not the last two: moves in and out not separated");
+        Code code = family == Family::TRANSPOSE ? Code::TRANSPOSE_VNCHWCONV : Code::TRANSPOSE_MOVEOUT;
+        emit({.family = family, .code = code, .in = {x}, .out = {r.exact}, .axis = first, .axis2 = second, .op_name = name()});
+        define(r.program, r.exact);
+    }
+
+    void topk(Id x, int64_t k) {
+        Result values = result(0), indices = result(1);
+        if (promotes(dtype(x))) x = widen(x);
+        emit({.family = Family::TOPK, .code = Code::BITSORT, .in = {x}, .out = {values.exact, indices.exact}, .extra = k,
+              .op_name = name()});
+        finish(values);
+        finish(indices);
+    }
+
+    void matmul(const std::vector<Id>& in, const int64_t* ints) {
+        Result r = result(0);
+        const std::vector<int64_t>& cube = p_.tiles[op_->tile].cube;
+        const int rank = shape(r.exact).rank;
+        BlockOp op{.family = Family::MATMUL, .code = Code::MATMUL_TILE, .in = in, .out = {r.exact}};
+        op.a_trans = ints[0] != 0;
+        op.b_trans = ints[1] != 0;
+        op.has_bias = ints[2] != 0 && in.size() > 2;
+        op.cube = cube;
+        op.op_name = name();
+        if (rank == 2) {
+            if (p_.tiles[op_->tile].split_k) split_k(op);
+            else emit(op);
+            return define(r.program, r.exact);
+        }
+        // One 2-D product per batch entry: view, reshape, product, reshape, assemble.
+        const Shape out = shape(r.exact);
+        int64_t batch = 1;
+        for (int i = 0; i < rank - 2; ++i) batch *= out[i];
+        for (int64_t b = 0; b < batch; ++b) {
+            std::vector<Id> parts;
+            for (size_t i = 0; i < in.size(); ++i) {
+                const Shape s = shape(in[i]);
+                if (i >= 2 || s.rank < 3) { parts.push_back(in[i]); continue; }
+                Shape at = zeros(s.rank), one = s;
+                int64_t rest = b;
+                for (int d = s.rank - 3; d >= 0; --d) {
+                    const int64_t extent = out[rank - s.rank + d];
+                    at[d] = s[d] == 1 ? 0 : rest % extent;
+                    one[d] = 1;
+                    rest /= extent;
+                }
+                Id view = tensor(one, dtype(in[i])), flat = tensor(two(one), dtype(in[i]));
+                emit({.family = Family::VIEW, .code = Code::VIEW, .in = {in[i]}, .out = {view}, .at = at});
+                emit({.family = Family::RESHAPE, .code = Code::RESHAPE, .in = {view}, .out = {flat}});
+                parts.push_back(flat);
+            }
+            Shape one = out, at = zeros(rank);
+            int64_t rest = b;
+            for (int d = rank - 3; d >= 0; --d) { at[d] = rest % out[d]; one[d] = 1; rest /= out[d]; }
+            Id c = tensor(two(one), dtype(r.exact)), back = tensor(one, dtype(r.exact));
+            BlockOp product = op;
+            product.in = parts;
+            product.out = {c};
+            emit(product);
+            emit({.family = Family::RESHAPE, .code = Code::RESHAPE, .in = {c}, .out = {back}});
+            emit({.family = Family::ASSEMBLE, .code = Code::ASSEMBLE, .in = {back}, .out = {r.exact}, .at = at});
+        }
+        define(r.program, r.exact);
+    }
+    static Shape two(const Shape& s) {
+        Shape t;
+        t.rank = 2;
+        t[0] = s[s.rank - 2];
+        t[1] = s[s.rank - 1];
+        return t;
+    }
+
+    // Partial products per L1 chunk of k in GM, then vector additions from left to right.
+    void split_k(const BlockOp& op) {
+        const Shape a = shape(op.in[0]), b = shape(op.in[1]), out = shape(op.out[0]);
+        const int64_t k = op.a_trans ? a[0] : a[1], step = op.cube[3];
+        if (k <= step) return emit(op);
+        Id sum = NONE;
+        for (int64_t at = 0; at < k; at += step) {
+            const int64_t len = std::min(step, k - at);
+            auto part = [&](Id x, int axis) {
+                Shape s = shape(x), offset = zeros(2);
+                s[axis] = len;
+                offset[axis] = at;
+                Id y = tensor(s, dtype(x));
+                emit({.family = Family::VIEW, .code = Code::VIEW, .in = {x}, .out = {y}, .at = offset});
+                return y;
+            };
+            BlockOp product = op;
+            product.in = {part(op.in[0], op.a_trans ? 0 : 1), part(op.in[1], op.b_trans ? 1 : 0)};
+            product.out = {tensor(out, dtype(op.out[0]))};
+            emit(product);
+            if (sum == NONE) { sum = product.out[0]; continue; }
+            Id next = at + step >= k ? op.out[0] : tensor(out, dtype(op.out[0]));
+            BlockOp add{.family = Family::ELEMENTWISE, .code = Code::ADD, .in = {sum, product.out[0]}, .out = {next}};
+            add.op_name = op.op_name;
+            add.tile = zeros(2);
+            const bool fits = 2 * op.cube[0] * op.cube[5] * 4 <= chip_.capacity[static_cast<int>(Mem::UB)];
+            add.tile[0] = fits ? op.cube[0] : 128;
+            add.tile[1] = fits ? op.cube[5] : 128;
+            emit(add);
+            sum = next;
+        }
+    }
+};
+
+}  // namespace
+
+std::unordered_set<Id> crossing_locals(const Program& program) {
+    std::unordered_set<Id> crossing;
+    std::function<void(Id, std::unordered_set<Id>)> walk = [&](Id body, std::unordered_set<Id> defined) {
+        auto read = [&](Id t) {
+            if (program.tensors[t].kind == TensorKind::LOCAL && !defined.count(t)) crossing.insert(t);
+        };
+        for (const Item& item : program.bodies[body].items) {
+            switch (item.kind) {
+                case ItemKind::OP: {
+                    const npu::Op& op = program.ops[item.a];
+                    for (int i = 0; i < op.ins.count; ++i) read(program.id_at(op.ins)[i]);
+                    for (int i = 0; i < op.outs.count; ++i) defined.insert(program.id_at(op.outs)[i]);
+                    break;
+                }
+                case ItemKind::SET: read(item.b); defined.insert(item.a); break;
+                case ItemKind::ASSEMBLE: read(item.b); break;   // partial: does not define the destination
+                case ItemKind::DECL: defined.insert(item.a); break;
+                case ItemKind::LOAD: case ItemKind::STORE: case ItemKind::TRAP: break;
+                case ItemKind::BLOCK: defined.clear(); break;
+                case ItemKind::IF: walk(item.b, defined); walk(item.c, defined); break;
+                case ItemKind::LOOP: walk(item.b, {}); defined.clear(); break;
+            }
+        }
+    };
+    if (!program.bodies.empty()) walk(0, {});
+    return crossing;
+}
+
+}  // namespace npu::plan
+
+namespace npu::plan {
+Block build_block(const Program& program, const std::vector<Visit>& visits, const std::unordered_set<Id>& crossing,
+                  Numerics numerics, const Chip& chip) {
+    return Builder(program, crossing, numerics, chip).run(visits);
+}
+}  // namespace npu::plan

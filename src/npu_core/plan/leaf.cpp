@@ -1,0 +1,225 @@
+#include "npu_core/plan/leaf.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace npu::plan {
+
+namespace {
+
+using cost::Pipe;
+
+// Local tiles as they lie in memory: rows of whole 32-byte blocks; matrix operands in fractals.
+Shape padded(const Shape& s, DType t, Mem mem) {
+    Shape p = s;
+    if (p.rank == 0) return p;
+    const int64_t size = dtype_size_bytes(t);
+    int64_t& last = p[p.rank - 1];
+    switch (mem) {
+        case Mem::UB: last = round_up(last, 32 / size); break;
+        case Mem::BT: last = round_up(last, 64 / size); break;
+        case Mem::L1: case Mem::L0A: case Mem::L0B: case Mem::L0C: {
+            if (p.rank < 2) break;
+            const int64_t unit = size == 1 ? 32 : 16;
+            if (p[p.rank - 2] > 1 || mem != Mem::L1) p[p.rank - 2] = round_up(p[p.rank - 2], mem == Mem::L0C ? 16 : unit);
+            last = round_up(last, mem == Mem::L0C ? 16 : unit);
+            break;
+        }
+        default: break;
+    }
+    return p;
+}
+
+struct Builder {
+    const Graph& g;
+    const SubGraph& s;
+    Leaf leaf;
+    std::unordered_map<Id, int32_t> known;
+    std::map<std::vector<int64_t>, int32_t> loads;   // L1 loads of matrix products, one per window
+
+    int32_t add(Mem mem, const Shape& shape, DType t, Id graph = NONE) {
+        leaf.tensors.push_back({mem, t, padded(shape, t, mem), shape, -1, graph});
+        return static_cast<int32_t>(leaf.tensors.size()) - 1;
+    }
+    int32_t tensor(Id id, DType as) {
+        auto [it, added] = known.try_emplace(id, -1);
+        if (!added) return it->second;
+        const Tensor& t = g.tensors[id];
+        int32_t made = add(t.mem, t.shape, as, id);
+        return known[id] = made;
+    }
+    int32_t tensor(Id id) {
+        const Tensor& t = g.tensors[id];
+        DType as = t.dtype;
+        if (t.mem == Mem::L0C) as = as == DType::I32 ? DType::I32 : DType::F32;
+        return tensor(id, as);
+    }
+
+    LeafOp& push(Code code, Pipe pipe, std::vector<int32_t> in, std::vector<int32_t> out, int32_t latency, Id src) {
+        leaf.ops.push_back({code, pipe, std::move(in), std::move(out), latency, src});
+        return leaf.ops.back();
+    }
+
+    // Bytes of GM traffic of one tile and the length of its contiguous runs.
+    static void traffic(LeafOp& op, const Shape& tile, const Shape& gm, int64_t size) {
+        op.gm_bytes = tile.count() * size;
+        const int r = tile.rank;
+        const bool whole_rows = r == 0 || gm.rank != r || tile[r - 1] == gm[r - 1];
+        op.row_bytes = whole_rows ? 0 : tile[r - 1] * size;
+    }
+
+    void graph_op(const Op& op) {
+        if (op.mm != NONE) return product(op, g.matmuls[op.mm]);
+        std::vector<int32_t> in, out;
+        for (Id t : op.in) in.push_back(tensor(t));
+        for (Id t : op.out) out.push_back(tensor(t));
+        Pipe pipe = cost::info(op.code).pipe;
+        if (op.code == Code::COPY_OUT && g.tensors[op.in[0]].mem == Mem::L0C) pipe = Pipe::FIX;
+        if (op.code == Code::UB_COPY_L1) pipe = Pipe::MTE2;   // charged to the cube core that waits for it
+        LeafOp& made = push(op.code, pipe, in, out, op.latency, op.src);
+        if (op.code == Code::COPY_IN || op.code == Code::TRANSPOSE_MOVEIN) {
+            const Tensor& t = g.tensors[op.out[0]];
+            traffic(made, t.shape, g.tensors[op.in[0]].shape, dtype_size_bytes(t.dtype));
+        } else if (op.code == Code::COPY_OUT) {
+            const Tensor &t = g.tensors[op.in[0]], &gm = g.tensors[op.out[0]];
+            traffic(made, t.shape, gm.shape, dtype_size_bytes(gm.dtype));
+        } else if (op.code == Code::TRANSPOSE_MOVEOUT || op.code == Code::INDEX_OUTCAST) {
+            const Tensor& t = g.tensors[op.code == Code::INDEX_OUTCAST ? op.in.back() : op.in[0]];
+            made.gm_bytes = bytes_of(t.shape, t.dtype);
+            made.row_bytes = t.shape[t.shape.rank - 1] * dtype_size_bytes(t.dtype);
+        } else if (op.code == Code::GATHER) {
+            const Tensor& t = g.tensors[op.out[0]];
+            made.gm_bytes = bytes_of(t.shape, t.dtype) + bytes_of(g.tensors[op.in[1]].shape, g.tensors[op.in[1]].dtype);
+            made.row_bytes = t.shape[t.shape.rank - 1] * dtype_size_bytes(t.dtype);
+        }
+    }
+
+    static Shape two(int64_t a, int64_t b) {
+        Shape s = zeros(2);
+        s[0] = a;
+        s[1] = b;
+        return s;
+    }
+    static int32_t lat(int64_t elements, DType t) {
+        const int64_t size = dtype_size_bytes(t), r = std::max<int64_t>(1, (256 / size) / 128);
+        return static_cast<int32_t>(10 + (ceil_div(elements * size, 256) - 1) * r);
+    }
+
+    // The whole k chain of one output tile; loads of equal windows in one task are shared.
+    void product(const Op& op, const Matmul& m) {
+        const size_t a_parts = m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
+        const size_t b_parts = m.b_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1b));
+        const int64_t size = dtype_size_bytes(m.in);
+        auto l1 = [&](bool is_a, int64_t kk) -> int32_t {
+            const int64_t step = is_a ? m.k_l1a : m.k_l1b, extent = is_a ? m.m : m.n;
+            const bool trans = is_a ? m.a_trans : m.b_trans, direct = is_a ? m.a_direct : m.b_direct;
+            const size_t first = is_a ? 0 : a_parts;
+            if (!direct) return tensor(op.in[first + static_cast<size_t>(kk / step)]);
+            const bool k_last = is_a != trans;   // the k axis is the stored last axis
+            const int64_t len = std::min(step, m.k - kk);
+            const Shape shape = k_last ? two(extent, len) : two(len, extent);
+            Shape at = is_a ? m.a_at : m.b_at;
+            at[k_last ? 1 : 0] += kk;
+            const Id from = op.in[first];
+            std::vector<int64_t> key{from, at[0], at[1], shape[0], shape[1], is_a ? m.a_dyn : m.b_dyn};
+            auto [it, added] = loads.try_emplace(key, -1);
+            if (!added) return it->second;
+            const int32_t tile = add(Mem::L1, shape, m.in);
+            it->second = tile;
+            LeafOp& load = push(Code::COPY_IN, Pipe::MTE2, {tensor(from)}, {tile}, lat(shape.count(), m.in), op.src);
+            traffic(load, shape, g.tensors[from].shape, size);
+            return tile;
+        };
+        int32_t bias = -1;
+        if (m.bias) {
+            const Id from = op.in[a_parts + b_parts];
+            const DType type = g.tensors[from].dtype;
+            std::vector<int64_t> key{from, m.bias_at[0], m.bias_at[1], 1, m.n, -2 - m.bias_dyn};
+            auto [it, added] = loads.try_emplace(key, -1);
+            if (added) {
+                it->second = add(Mem::L1, two(1, m.n), type);
+                LeafOp& load = push(Code::COPY_IN, Pipe::MTE2, {tensor(from)}, {it->second}, lat(m.n, type), op.src);
+                traffic(load, two(1, m.n), g.tensors[from].shape, dtype_size_bytes(type));
+            }
+            bias = add(Mem::BT, two(1, m.n), m.acc);
+            push(Code::L1_TO_BT, Pipe::MTE1, {it->second}, {bias}, lat(m.n, m.acc), op.src);
+        }
+        int32_t acc = -1;
+        for (int64_t kk = 0; kk < m.k; kk += m.k_l0) {
+            const int64_t kl = std::min(m.k_l0, m.k - kk);
+            const int32_t a1 = l1(true, kk / m.k_l1a * m.k_l1a);
+            const int32_t a0 = add(Mem::L0A, two(m.m, kl), m.in);
+            push(m.a_trans ? Code::L1_TO_L0At : Code::L1_TO_L0A, Pipe::MTE1, {a1}, {a0}, lat(m.m * kl, m.in), op.src);
+            const int32_t b1 = l1(false, kk / m.k_l1b * m.k_l1b);
+            const int32_t b0 = add(Mem::L0B, two(kl, m.n), m.in);
+            push(m.b_trans ? Code::L1_TO_L0Bt : Code::L1_TO_L0B, Pipe::MTE1, {b1}, {b0}, lat(m.n * kl, m.in), op.src);
+            const bool last = kk + m.k_l0 >= m.k;
+            const int32_t c = last ? tensor(op.out[0], m.acc) : add(Mem::L0C, two(m.m, m.n), m.acc);
+            std::vector<int32_t> in{a0, b0};
+            if (acc >= 0) in.push_back(acc);
+            else if (bias >= 0) in.push_back(bias);
+            const int64_t most = std::max({m.m * kl, kl * m.n, acc >= 0 ? m.m * m.n : 0});
+            push(acc >= 0 ? Code::A_MULACC_B : Code::A_MUL_B, Pipe::CUBE, in, {c}, lat(most, m.in), op.src);
+            acc = c;
+        }
+    }
+
+    void finish() {
+        leaf.core = s.core;
+        for (const LeafOp& op : leaf.ops) {
+            const bool in = op.code == Code::COPY_IN || op.code == Code::GATHER || op.code == Code::TRANSPOSE_MOVEIN;
+            const bool out = op.code == Code::COPY_OUT || op.code == Code::TRANSPOSE_MOVEOUT || op.code == Code::INDEX_OUTCAST;
+            if (in) leaf.gm_read += op.gm_bytes;
+            if (out) leaf.gm_write += op.gm_bytes;
+            if (op.code == Code::COPY_IN) leaf.gm_in_padded += bytes_of(leaf.tensors[op.out[0]].shape, leaf.tensors[op.out[0]].dtype);
+            if (op.code == Code::COPY_OUT) leaf.gm_out_padded += bytes_of(leaf.tensors[op.in[0]].shape, leaf.tensors[op.in[0]].dtype);
+        }
+    }
+};
+
+}  // namespace
+
+std::vector<int64_t> signature(const Graph& g, const SubGraph& s) {
+    std::vector<int64_t> sig{static_cast<int64_t>(s.core)};
+    sig.reserve(s.ops.size() * 12);
+    std::unordered_map<Id, int64_t> seen;
+    std::map<std::array<int64_t, 6>, int64_t> windows;
+    auto put_tensor = [&](Id id) {
+        auto [it, added] = seen.try_emplace(id, static_cast<int64_t>(seen.size()));
+        sig.push_back(it->second);
+        if (!added) return;
+        const Tensor& t = g.tensors[id];
+        sig.push_back(static_cast<int64_t>(t.mem) * 64 + static_cast<int64_t>(t.dtype));
+        for (int i = 0; i < t.shape.rank; ++i) sig.push_back(t.shape[i]);
+        sig.push_back(-1);
+    };
+    auto put_window = [&](std::array<int64_t, 6> w) {
+        auto [it, added] = windows.try_emplace(w, static_cast<int64_t>(windows.size()));
+        sig.push_back(it->second);
+    };
+    for (Id id : s.ops) {
+        const Op& op = g.ops[id];
+        sig.push_back(1000 + static_cast<int64_t>(op.code));
+        for (Id t : op.in) put_tensor(t);
+        sig.push_back(-2);
+        for (Id t : op.out) put_tensor(t);
+        if (op.mm == NONE) continue;
+        const Matmul& m = g.matmuls[op.mm];
+        for (int64_t v : {m.m, m.n, m.k, m.k_l0, m.k_l1a, m.k_l1b, static_cast<int64_t>(m.in), static_cast<int64_t>(m.acc),
+                          static_cast<int64_t>(m.a_trans * 16 + m.b_trans * 8 + m.bias * 4 + m.a_direct * 2 + m.b_direct)})
+            sig.push_back(v);
+        if (m.a_direct) put_window({op.in[0], m.a_at[0], m.a_at[1], m.m, m.k, m.a_dyn});
+        if (m.b_direct) put_window({op.in[m.a_direct ? 1 : ceil_div(m.k, m.k_l1a)], m.b_at[0], m.b_at[1], m.n, m.k, m.b_dyn});
+    }
+    return sig;
+}
+
+Leaf build_leaf(const Graph& g, const SubGraph& s) {
+    Builder b{g, s, {}, {}, {}};
+    for (Id id : s.ops) b.graph_op(g.ops[id]);
+    b.finish();
+    return std::move(b.leaf);
+}
+
+}  // namespace npu::plan

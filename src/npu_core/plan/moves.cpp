@@ -1,0 +1,170 @@
+// Copies between sub-graphs, moves in place of views and assembles, and the collapse of equal operations.
+#include <algorithm>
+#include <map>
+
+#include "npu_core/plan/stages.h"
+
+namespace npu::plan {
+
+namespace {
+
+bool local(Mem m) { return m != Mem::GM && m != Mem::NONE; }
+
+// A tensor in local memory used by another sub-graph goes through GM: one assemble after its producer, one view per
+// consuming sub-graph.
+void adapt(Graph& g, const Chip& chip) {
+    const std::vector<Id> list = g.order;
+    const size_t count = g.tensors.size();
+    std::vector<char> seen(count, 0);
+    for (Id id : list)
+        for (size_t o = 0; o < g.ops[id].out.size(); ++o) {
+            const Id t = g.ops[id].out[o];
+            if (t >= static_cast<Id>(count) || seen[t]) continue;
+            seen[t] = 1;
+            if (!local(g.tensors[t].mem)) continue;
+            const Id home = g.ops[id].sub;
+            std::map<Id, std::vector<Id>> away;
+            for (Id c : g.tensors[t].consumers) {
+                if (g.ops[c].sub == home) continue;
+                const bool direct = chip.direct_cv && g.ops[c].code == Code::VIEW && g.tensors[t].mem == Mem::UB &&
+                                    g.tensors[g.ops[c].out[0]].mem == Mem::L1;
+                const bool from_cube = chip.direct_cv && g.tensors[t].mem == Mem::UB && g.ops[id].code == Code::ASSEMBLE &&
+                                       g.tensors[g.ops[id].in[0]].mem == Mem::L0C;
+                if (!direct && !from_cube) away[g.ops[c].sub].push_back(c);
+            }
+            if (away.empty()) continue;
+            const Shape shape = g.tensors[t].shape;
+            const Id gm = g.add_fresh(shape, g.tensors[t].dtype);
+            g.tensors[gm].mem = Mem::GM;
+            const Id src = g.ops[id].src;
+            for (Id p : std::vector<Id>(g.tensors[t].producers)) {
+                // a tensor assembled from pieces in several sub-graphs is assembled in GM
+                if (g.ops[p].sub == home) continue;
+                g.replace_output(p, 0, gm);
+            }
+            const Id out = g.add_op(Code::ASSEMBLE, {t}, {gm}, src);
+            g.ops[out].at = zeros(shape.rank);
+            g.ops[out].sub = home;
+            for (auto& [sub, users] : away) {
+                const Id copy = g.add_fresh(shape, g.tensors[t].dtype);
+                g.tensors[copy].mem = g.tensors[t].mem;
+                const Id in = g.add_op(Code::VIEW, {gm}, {copy}, src);
+                g.ops[in].at = zeros(shape.rank);
+                g.ops[in].sub = sub;
+                for (Id user : users) g.replace_input(user, t, copy);
+            }
+        }
+    if (g.stale) g.sort();
+}
+
+void name_moves(Graph& g) {
+    for (Id id : std::vector<Id>(g.order)) {
+        Op& op = g.ops[id];
+        if (op.code != Code::VIEW && op.code != Code::ASSEMBLE) continue;
+        const Mem from = g.tensors[op.in[0]].mem, to = g.tensors[op.out[0]].mem;
+        if (from == to && from == Mem::GM && op.code == Code::ASSEMBLE) {
+            const std::vector<Id>& producers = g.tensors[op.in[0]].producers;
+            const bool reshaped = producers.size() == 1 && g.ops[producers[0]].code == Code::RESHAPE;
+            const bool moved_out = producers.size() == 1 && (g.ops[producers[0]].code == Code::TRANSPOSE_MOVEOUT ||
+                                                             g.ops[producers[0]].code == Code::INDEX_OUTCAST);
+            if (moved_out) continue;
+            if (reshaped || producers.empty()) {   // through UB: a copy in and a copy out
+                const Id mid = g.add_fresh(g.tensors[op.in[0]].shape, g.tensors[op.in[0]].dtype);
+                g.tensors[mid].mem = Mem::UB;
+                const Id in = g.add_op(Code::COPY_IN, {g.ops[id].in[0]}, {mid}, g.ops[id].src);
+                g.ops[in].at = zeros(g.ops[id].at.rank);
+                g.ops[in].sub = g.ops[id].sub;
+                g.replace_input(id, g.ops[id].in[0], mid);
+                g.ops[id].code = Code::COPY_OUT;
+            }
+            continue;
+        }
+        if (from == to) continue;
+        if (from == Mem::GM) op.code = Code::COPY_IN;
+        else if (to == Mem::GM) op.code = Code::COPY_OUT;
+        else if (from == Mem::L0C && to == Mem::L1) op.code = Code::L0C_COPY_L1;
+        else if (from == Mem::L0C && to == Mem::UB) op.code = Code::L0C_COPY_UB;
+        else if (from == Mem::UB && to == Mem::L1) op.code = Code::UB_COPY_L1;
+    }
+    if (g.stale) g.sort();
+}
+
+// Equal operations of one sub-graph collapse; copies out of one tile to one place of several GM boxes make the boxes one.
+void eliminate_common(Graph& g) {
+    struct Key {
+        Id sub, mm, dyn;
+        Code code;
+        std::vector<Id> in;
+        std::vector<int64_t> at;
+        auto operator<=>(const Key&) const = default;
+    };
+    bool any = false;
+    for (bool changed = true; changed;) {
+        changed = false;
+        std::map<Key, Id> first;
+        for (Id id : g.order) {
+            const Op& op = g.ops[id];
+            if (op.dead || op.code == Code::VIEW || op.out.size() != 1 || op.mm != NONE || op.in.empty()) continue;
+            Tensor& out = g.tensors[op.out[0]];
+            if (out.fn_out) continue;
+            Key key{op.sub, op.mm, op.dyn, op.code, op.in, {op.at.d.begin(), op.at.d.begin() + op.at.rank}};
+            for (int i = 0; i < out.shape.rank; ++i) key.at.push_back(out.shape[i]);
+            key.at.push_back(static_cast<int64_t>(out.dtype));
+            auto [it, added] = first.try_emplace(std::move(key), id);
+            if (added) continue;
+            const Id kept = g.ops[it->second].out[0], gone = op.out[0];
+            if (kept == gone) { g.kill(id); changed = true; continue; }
+            if (op.code == Code::COPY_OUT || op.code == Code::ASSEMBLE) {
+                // boxes become one only if every writer of the one also writes the other
+                if (g.tensors[kept].producers.size() != g.tensors[gone].producers.size()) continue;
+                bool same = true;
+                for (size_t p = 0; p < g.tensors[kept].producers.size() && same; ++p) {
+                    const Op& a = g.ops[g.tensors[kept].producers[p]];
+                    bool found = false;
+                    for (Id q : g.tensors[gone].producers) {
+                        const Op& b = g.ops[q];
+                        found = found || (a.code == b.code && a.in == b.in && a.at == b.at && a.sub == b.sub && a.dyn == b.dyn);
+                    }
+                    same = found;
+                }
+                if (!same) continue;
+                for (Id p : std::vector<Id>(g.tensors[gone].producers)) g.kill(p);
+            } else {
+                g.kill(id);
+            }
+            for (Id c : std::vector<Id>(g.tensors[gone].consumers)) g.replace_input(c, gone, kept);
+            changed = any = true;
+        }
+        g.drop_dead();
+    }
+    if (any) g.drop_dead();
+}
+
+void drop_unread(Graph& g) {
+    for (auto it = g.order.rbegin(); it != g.order.rend(); ++it) {
+        const Op& op = g.ops[*it];
+        bool used = false;
+        for (Id t : op.out) used = used || g.tensors[t].fn_out || !g.tensors[t].consumers.empty();
+        if (!used) g.kill(*it);
+    }
+    g.drop_dead();
+}
+
+}  // namespace
+
+void generate_moves(Graph& g, std::vector<SubGraph>& subs, const Chip& chip) {
+    adapt(g, chip);
+    name_moves(g);
+    eliminate_common(g);
+    drop_unread(g);
+    for (SubGraph& s : subs) s.ops.clear();
+    for (Id id : g.order) subs[g.ops[id].sub].ops.push_back(id);
+    std::vector<Id> place(subs.size(), NONE);
+    Id next = 0;
+    for (size_t i = 0; i < subs.size(); ++i)
+        if (!subs[i].ops.empty()) place[i] = next++;
+    for (Id id : g.order) g.ops[id].sub = place[g.ops[id].sub];
+    std::erase_if(subs, [](const SubGraph& s) { return s.ops.empty(); });
+}
+
+}  // namespace npu::plan

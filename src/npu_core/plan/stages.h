@@ -1,0 +1,46 @@
+// The stages of the plan, in the order they run on the tile graph of one root function.
+#pragma once
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "npu_core/plan/block.h"
+#include "npu_core/plan/graph.h"
+
+namespace npu::plan {
+
+// Options in force that steer the partition (pass options of the kernel or the loop).
+struct PartitionOptions {
+    int64_t cycle_bound = 10000, merge_lower_bound = 512, merge_parallel_lower_bound = 20;
+    int64_t vec_parallel = 48;                 // mg_vec_parallel_lb
+    int64_t copy_in_bound = 104857600;
+    int vec_nbuffer = 0;                       // 0 automatic, 1 off, k > 1 manual, -2 automatic without sharing
+    int cube_l1_reuse = 0;                     // 0 automatic, 1 off, k > 1 manual
+    int cube_nbuffer = 1;                      // 1 off, k > 1 manual
+};
+
+struct SubGraph {
+    cost::Core core = cost::Core::AIV;
+    std::vector<Id> ops;                       // in list order
+};
+
+// A tile does not fit a memory. Becomes the public CapacityError.
+struct CapacityFault : std::runtime_error {
+    using std::runtime_error::runtime_error;
+    std::string op, memory, line;
+    std::vector<int64_t> tile, fits;
+    int64_t bytes = 0, limit = 0;
+    std::vector<std::pair<std::string, int64_t>> live;
+};
+
+Graph expand(const Block& block, const Chip& chip);                      // tensor operations -> tile operations
+void merge_view_assemble(Graph& g);
+void split_large_fanout(Graph& g);
+void duplicate_views(Graph& g);
+void assign_memory(Graph& g, const Chip& chip);                          // where each tile lives, copies where paths need them
+void remove_redundant(Graph& g);
+void detour_view_assemble(Graph& g);                                     // InsertOpForViewAssemble
+std::vector<SubGraph> partition(Graph& g, const Block& block, const PartitionOptions& options, const Chip& chip);
+void generate_moves(Graph& g, std::vector<SubGraph>& subs, const Chip& chip);   // copies appear, equal ones collapse
+
+}  // namespace npu::plan
