@@ -1,12 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 # distutils: language = c++
 """Thin binding of the compiled core: checks buffers, drops the GIL, calls C++."""
+import json
+
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport shared_ptr, unique_ptr
 from libcpp.pair cimport pair
 from libcpp.string cimport string
+from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 
@@ -641,3 +644,51 @@ def kernel_gemm(a, int a_type, a_strides, b, int b_type, b_strides, bias, c, siz
             single_gemm_i8(&av[0], a_step, &bv[0], b_step, first, &cv[0], size, cut)
         else:
             single_gemm(&av[0], a_type, a_step, &bv[0], b_type, b_step, first, &cv[0], size, cut)
+cdef extern from "npu_core/plan/estimate.h" namespace "npu::plan" nogil:
+    cdef cppclass IntData:
+        const uint8_t* data
+        int64_t bytes
+    cdef cppclass Assumed:
+        string key
+        int64_t low, high
+    cdef cppclass EstimateReport:
+        string json, code, message, line
+    EstimateReport cpp_plan_and_cost "npu::plan::plan_and_cost"(
+        const CppProgram& p, const unordered_map[string, double]& device, const string& model, const vector[IntData]& data,
+        const vector[Assumed]& assume) except +
+
+
+def plan_and_cost(Program program, device, str model, int_args, assume):
+    cdef unordered_map[string, double] table
+    cdef vector[IntData] data
+    cdef vector[Assumed] assumed
+    cdef IntData d
+    cdef Assumed a
+    cdef ArgBuffer b
+    cdef EstimateReport r
+    cdef string name = model.encode()
+    cdef list held = []
+    if not program.builder.get().finished():
+        raise RuntimeError("finish() the Program before plan_and_cost()")
+    for key, value in device.items():
+        table[key.encode()] = value
+    for array in int_args:
+        d.data = NULL
+        d.bytes = 0
+        if array is not None:
+            b = ArgBuffer(array)
+            held.append(b)
+            d.data = <const uint8_t*>b.view.buf
+            d.bytes = b.view.len
+        data.push_back(d)
+    for key, (low, high) in assume.items():
+        a.key = str(key).encode()
+        a.low = low
+        a.high = high
+        assumed.push_back(a)
+    cdef const CppProgram* p = &program.builder.get().program()
+    with nogil:
+        r = cpp_plan_and_cost(p[0], table, name, data, assumed)
+    if r.code.size():
+        raise CoreError(text(r.code), text(r.message), text(r.line))
+    return json.loads(text(r.json))

@@ -452,7 +452,7 @@ private:
 
     // Partial products per L1 chunk of k in GM, then vector additions from left to right.
     void split_k(const BlockOp& op) {
-        const Shape a = shape(op.in[0]), b = shape(op.in[1]), out = shape(op.out[0]);
+        const Shape a = shape(op.in[0]), out = shape(op.out[0]);
         const int64_t k = op.a_trans ? a[0] : a[1], step = op.cube[3];
         if (k <= step) return emit(op);
         Id sum = NONE;

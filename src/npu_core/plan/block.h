@@ -44,9 +44,9 @@ struct BlockOp {
     Family family;
     Code code;
     std::vector<Id> in, out;
-    Shape at;                 // VIEW, ASSEMBLE
+    Shape at{};               // VIEW, ASSEMBLE
     Id dyn = NONE;            // VIEW, ASSEMBLE: index of the block's dynamic accesses
-    Shape tile;               // vector tile
+    Shape tile{};             // vector tile
     Id row = NONE;            // registry row, for messages
     Id line = NONE, label = NONE, options = NONE;
     int axis = 0;
@@ -56,8 +56,8 @@ struct BlockOp {
     int scratch_bytes = 0;    // rank-1 scratch in UB
     // MATMUL (2-D)
     bool a_trans = false, b_trans = false, has_bias = false;
-    std::vector<int64_t> cube;
-    std::string op_name;
+    std::vector<int64_t> cube{};
+    std::string op_name{};
 };
 
 struct Block {

@@ -414,7 +414,7 @@ private:
     }
 
     void matmul(const BlockOp& op) {
-        const Shape a = shape(op.in[0]), b = shape(op.in[1]), c = shape(op.out[0]);
+        const Shape a = shape(op.in[0]), c = shape(op.out[0]);
         const int64_t m = c[0], n = c[1], k = op.a_trans ? a[0] : a[1];
         const int64_t m0 = op.cube[0], k0 = op.cube[2], n0 = op.cube[5];
         const int64_t ka = std::max(op.cube[3], k0), kb = std::max(op.cube[4] ? op.cube[4] : op.cube[3], k0);

@@ -53,7 +53,7 @@ struct Matmul {
     DType in, acc;
     bool a_trans = false, b_trans = false, bias = false;
     bool a_direct = true, b_direct = true;  // operand is read from GM by the chain itself; else by explicit L1 views
-    Shape a_at, b_at, bias_at;            // window of the direct operands
+    Shape a_at{}, b_at{}, bias_at{};           // window of the direct operands
     Id a_dyn = NONE, b_dyn = NONE, bias_dyn = NONE;
     bool operator==(const Matmul&) const = default;
 };

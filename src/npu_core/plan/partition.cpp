@@ -113,7 +113,7 @@ private:
             } else if (cls == cost::Class::MOVE_IN || cls == cost::Class::MOVE_LOCAL) {
                 int32_t best = -1;
                 for (Id t : op.out)
-                    if (int32_t c = first(g_.tensors[t].consumers); c >= 0 && (best < 0 || c < best)) best = c;
+                    if (const int32_t c = first(g_.tensors[t].consumers); c >= 0 && (best < 0 || c < best)) best = c;
                 if (best >= 0) uf.join(best, static_cast<int32_t>(i));
             }
         }

@@ -1,0 +1,361 @@
+#include "npu_core/plan/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "npu_core/machine/machine.h"
+#include "npu_core/plan/json.h"
+#include "npu_core/plan/options.h"
+#include "npu_core/plan/root.h"
+#include "npu_core/plan/traffic.h"
+#include "npu_core/plan/walk.h"
+
+namespace npu::plan {
+
+namespace {
+
+using cost::Core;
+using machine::DeviceTask;
+using machine::Task;
+
+constexpr int64_t STITCH_CALLS = 20000;          // call operations of one DeviceTask (stitch_function_size)
+constexpr double SCHEDULER_GHZ = 2.0;            // base of the AICPU cycle constants; not stated by their source
+constexpr double OFFICIAL_CYCLES_PER_US = 1800;
+
+Chip chip_of(const cost::Device& d) {
+    Chip c;
+    auto set = [&](Mem m, const char* key) { c.capacity[static_cast<int>(m)] = static_cast<int64_t>(d[key]); };
+    set(Mem::UB, "capacity.ub");
+    set(Mem::L1, "capacity.l1");
+    set(Mem::L0A, "capacity.l0a");
+    set(Mem::L0B, "capacity.l0b");
+    set(Mem::L0C, "capacity.l0c");
+    set(Mem::BT, "capacity.bt");
+    c.direct_cv = d.get("chip.is_950", 0) != 0;
+    c.aic = static_cast<int>(d["cores.aic"]);
+    c.aiv = static_cast<int>(d["cores.aiv"]);
+    return c;
+}
+
+struct Totals {
+    int64_t instances = 0, aic = 0, aiv = 0, gm_read = 0, gm_write = 0, hbm_read = 0, hbm_write = 0, l2_hit = 0;
+    int64_t workspace = 0, workspace_now = 0, slots = 0, edges = 0, hubs = 0;
+};
+
+class Planner {
+public:
+    Planner(const Program& p, const cost::Device& device, bool official, Numerics numerics)
+        : p_(p), device_(device), official_(official), numerics_(numerics), chip_(chip_of(device)),
+          crossing_(crossing_locals(p)), leaves_(p, chip_), traffic_(tensor_bytes(p)) {}
+
+    void instance(const Instance& i) {
+        const Root& root = root_of(i);
+        const RunOptions& options = options_of(i.options);
+        const bool full = static_cast<int64_t>(in_device_task_) >= options.stitch_max ||
+                          calls_now_ + root.calls > STITCH_CALLS;
+        if (work_.empty() || (in_device_task_ > 0 && (full || i.submit_before))) {
+            work_.emplace_back();
+            in_device_task_ = 0;
+            calls_now_ = 0;
+            totals_.workspace_now = 0;
+        }
+        ++in_device_task_;
+        ++totals_.instances;
+        calls_now_ += root.calls;
+        DeviceTask& tasks = work_.back();
+        const int32_t base = static_cast<int32_t>(tasks.size());
+        const int64_t device_task = static_cast<int64_t>(work_.size()) << 40;
+        totals_.workspace_now += root.workspace_bytes;
+        totals_.workspace = std::max(totals_.workspace, totals_.workspace_now);
+        totals_.gm_read += root.gm_read;
+        totals_.gm_write += root.gm_write;
+        totals_.aic += root.aic_calls;
+        totals_.aiv += root.calls - root.aic_calls;
+        totals_.edges += root.edges;
+        totals_.hubs += root.hubs;
+        executed_[&root] += 1;
+        for (const Task& t : root.tasks) {
+            tasks.push_back(t);
+            for (int32_t& s : tasks.back().successors) s += base;
+        }
+        shift_.assign(root.dyn_sets.size(), Shape{});
+        for (size_t s = 0; s < root.dyn_sets.size(); ++s)
+            for (Id access : root.dyn_sets[s]) {
+                const Shape d = minus(i.offsets[access], root.first_offsets[access]);
+                shift_[s] = shift_[s].rank ? plus(shift_[s], d) : d;
+            }
+        for (size_t t = 0; t < root.tasks.size(); ++t) {
+            if (root.reads[t].empty()) continue;
+            const int32_t me = base + static_cast<int32_t>(t);
+            std::vector<int32_t> waits;
+            for (const Access& a : root.reads[t]) {
+                const External& e = root.externals[a.external];
+                const Shape at = a.dyn == NONE ? a.at : plus(a.at, shift_[a.dyn]);
+                const bool written = traffic_.written(e.tensor);
+                if (written)
+                    traffic_.writers(e.tensor, at, a.shape, [&](int64_t w) {
+                        if ((w >> 40) != (device_task >> 40)) return;
+                        const int32_t from = static_cast<int32_t>(w & 0xFFFFFFFFFF);
+                        if (from >= base || std::find(waits.begin(), waits.end(), from) != waits.end()) return;
+                        waits.push_back(from);
+                    });
+                int64_t fresh = 0;
+                if (e.argument && !written)
+                    fresh = a.unknown_rows ? traffic_.random_touch(e.tensor, a.bytes)
+                                           : traffic_.first_touch(e.tensor, at, a.shape, a.bytes);
+                totals_.hbm_read += fresh;
+            }
+            for (int32_t w : waits) {
+                tasks[w].successors.push_back(me);
+                ++tasks[me].predecessors;
+                ++totals_.edges;
+            }
+        }
+        for (size_t t = 0; t < root.tasks.size(); ++t)
+            for (const Access& a : root.writes[t]) {
+                const External& e = root.externals[a.external];
+                const Shape at = a.dyn == NONE ? a.at : plus(a.at, shift_[a.dyn]);
+                traffic_.write(e.tensor, at, a.shape, device_task | (base + static_cast<int64_t>(t)));
+                if (e.argument) totals_.hbm_write += traffic_.first_touch(e.tensor, at, a.shape, a.bytes);
+                else if (slots_.insert(e.tensor).second)
+                    totals_.slots += bytes_of(p_.tensors[e.tensor].shape, p_.tensors[e.tensor].dtype);
+            }
+    }
+
+    std::string finish(const WalkNotes& notes);
+
+private:
+    const Program& p_;
+    const cost::Device& device_;
+    const bool official_;
+    const Numerics numerics_;
+    const Chip chip_;
+    const std::unordered_set<Id> crossing_;
+    LeafTable leaves_;
+    Traffic traffic_;
+    std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<Root>> roots_;
+    const Root* last_root_ = nullptr;
+    uint64_t last_key_[2] = {0, 0};
+    std::map<Id, RunOptions> options_;
+    std::vector<DeviceTask> work_;
+    size_t in_device_task_ = 0;
+    int64_t calls_now_ = 0;
+    Totals totals_;
+    std::map<const Root*, int64_t> executed_;
+    std::set<Id> slots_;
+    std::vector<Shape> shift_;
+    std::set<std::string> unmodelled_;
+
+    static std::vector<int64_t> tensor_bytes(const Program& p) {
+        std::vector<int64_t> b;
+        for (const TensorInfo& t : p.tensors) b.push_back(bytes_of(t.shape, t.dtype));
+        return b;
+    }
+    const RunOptions& options_of(Id id) {
+        auto it = options_.find(id);
+        if (it == options_.end()) it = options_.emplace(id, id == NONE ? RunOptions{} : parse_options(p_.options[id])).first;
+        return it->second;
+    }
+    const Root& root_of(const Instance& i) {
+        if (last_root_ && last_key_[0] == i.key[0] && last_key_[1] == i.key[1]) return *last_root_;
+        std::unique_ptr<Root>& slot = roots_[{i.key[0], i.key[1]}];
+        if (!slot) {
+            slot = std::make_unique<Root>(plan_root(p_, i.visits, i.offsets, crossing_, numerics_, chip_,
+                                                    options_of(i.options).partition, leaves_));
+            unmodelled_.insert(slot->unmodelled.begin(), slot->unmodelled.end());
+        }
+        last_root_ = slot.get();
+        last_key_[0] = i.key[0];
+        last_key_[1] = i.key[1];
+        return *slot;
+    }
+};
+
+std::string Planner::finish(const WalkNotes& notes) {
+    std::vector<machine::LeafTiming> timings;
+    std::unique_ptr<cost::Calibrated> calibrated;
+    if (!official_) calibrated = std::make_unique<cost::Calibrated>(device_);
+    for (const Leaf& leaf : leaves_.leaves())
+        timings.push_back(official_ ? machine::run_official(leaf) : machine::run_calibrated(leaf, *calibrated, chip_));
+    std::vector<int64_t> runs(timings.size(), 0);
+    std::set<int32_t> leaves_run;
+    for (const auto& [root, times] : executed_)
+        for (const Task& t : root->tasks)
+            if (t.leaf >= 0) runs[t.leaf] += times;
+
+    std::array<int64_t, cost::PIPES> busy{};
+    std::array<int64_t, MEMS> peak{};
+    std::map<cost::Code, std::pair<int64_t, int64_t>> ops;
+    int64_t spill = 0, gm_in_padded = 0, gm_out_padded = 0;
+    std::set<std::string> no_cost;
+    std::map<std::string, std::map<int64_t, int64_t>> lengths;
+    for (size_t l = 0; l < timings.size(); ++l) {
+        const Leaf& leaf = leaves_.leaves()[l];
+        if (runs[l]) leaves_run.insert(static_cast<int32_t>(l));
+        for (int p = 0; p < cost::PIPES; ++p) busy[p] += timings[l].busy[p] * runs[l];
+        for (int m = 0; m < MEMS; ++m) peak[m] = std::max(peak[m], leaf.peak[m]);
+        for (const auto& [code, entry] : timings[l].ops) {
+            ops[code].first += entry.first * runs[l];
+            ops[code].second += entry.second * runs[l];
+            if (official_ && (code == cost::Code::TANH || code == cost::Code::ERF || code == cost::Code::UNKNOWN_VEC))
+                no_cost.insert(std::string(cost::info(code).name) + " is absent from the public 0.2.0 table; its default latency is used");
+        }
+        spill += leaf.spill_bytes * runs[l];
+        gm_in_padded += leaf.gm_in_padded * runs[l];
+        gm_out_padded += leaf.gm_out_padded * runs[l];
+        if (runs[l]) lengths[leaf.core == Core::AIC ? "AIC" : "AIV"][timings[l].cycles] += runs[l];
+    }
+
+    const double ghz = device_["cores.freq_ghz"];
+    const double l2_bytes = device_["capacity.l2"];
+    const double footprint = static_cast<double>(totals_.hbm_read + totals_.hbm_write + totals_.workspace + totals_.slots);
+    // Re-reads are served by L2 as far as the data of the launch fits there.
+    const int64_t again = std::max<int64_t>(0, totals_.gm_read - totals_.hbm_read);
+    const double hit = footprint > l2_bytes ? l2_bytes / footprint : 1.0;
+    totals_.l2_hit = static_cast<int64_t>(static_cast<double>(again) * hit);
+    totals_.hbm_read += again - totals_.l2_hit;
+
+    machine::Run run;
+    double time_us = 0, launch_us = 0;
+    std::string bound;
+    Json bounds;
+    if (official_) {
+        run = machine::dispatch_official(work_, timings);
+        time_us = static_cast<double>(run.cycles) / OFFICIAL_CYCLES_PER_US;
+    } else {
+        const double scale = ghz / SCHEDULER_GHZ;
+        machine::DispatchCost dc{device_["pypto_runtime.scheduler_cycles"] * scale, 140 * scale,
+                                 device_["pypto_runtime.completion_cycles"] * scale, device_["pypto_runtime.resolve_cycles"] * scale,
+                                 device_["pypto_runtime.stitch_latency"] * scale,
+                                 static_cast<int>(device_["pypto_runtime.aicpu_machines"])};
+        run = machine::schedule_cores(work_, timings, chip_, dc);
+        launch_us = device_.has("launch.kernel_fixed_us") ? device_["launch.kernel_fixed_us"] : device_["latency.launch_fixed_us"];
+        const double core_us = static_cast<double>(run.cycles) / (ghz * 1000);
+        const double read_rate = device_["stream_model.hbm_read_gbs"], write_rate = device_["stream_model.hbm_write_gbs"];
+        const double absorb = device_["stream_model.l2_absorb_mb"] * 1e6;
+        const double l2_write = device_.has("chip_bandwidth.l2_write_absorb_gbs") ? device_["chip_bandwidth.l2_write_absorb_gbs"]
+                                                                                : device_["stream_model.l2_write_gbs"];
+        const double w = static_cast<double>(totals_.hbm_write);
+        const double hbm_us = static_cast<double>(totals_.hbm_read) / read_rate * 1e-3 + std::min(w, absorb) / l2_write * 1e-3 +
+                              std::max(0.0, w - absorb) / write_rate * 1e-3;
+        const double l2_us = static_cast<double>(totals_.gm_read + totals_.gm_write) / device_["chip_bandwidth.l2_read_gbs"] * 1e-3;
+        time_us = launch_us + std::max({core_us, hbm_us, l2_us});
+        auto share = [&](const cost::Pipe p, int cores) { return static_cast<double>(busy[static_cast<int>(p)]) / cores; };
+        if (launch_us > std::max({core_us, hbm_us, l2_us})) bound = "launch";
+        else if (hbm_us >= core_us && hbm_us >= l2_us) bound = "HBM";
+        else if (l2_us >= core_us) bound = "L2";
+        else {
+            double best = 0;
+            std::string pipe = "VEC";
+            for (int p = 0; p < cost::PIPES; ++p) {
+                const auto pp = static_cast<cost::Pipe>(p);
+                const bool cube = pp == cost::Pipe::CUBE || pp == cost::Pipe::MTE1 || pp == cost::Pipe::FIX;
+                const int cores = cube || (pp == cost::Pipe::MTE2 && totals_.aiv == 0) ? chip_.aic : chip_.aiv;
+                if (double x = share(pp, cores); x > best) { best = x; pipe = cost::pipe_name(pp); }
+            }
+            const double cycles = static_cast<double>(run.cycles);
+            if (best >= 0.5 * cycles) bound = pipe;
+            else if (static_cast<double>(run.dispatch_busy) >= 0.6 * cycles) bound = "dispatch";
+            else if (static_cast<double>(run.critical) >= 0.6 * cycles) bound = "dependencies";
+            else bound = pipe;
+        }
+        bounds.number("core_us", core_us).number("hbm_us", hbm_us).number("l2_us", l2_us).number("launch_us", launch_us);
+        bounds.number("critical_us", static_cast<double>(run.critical) / (ghz * 1000));
+        bounds.number("dispatch_us", static_cast<double>(run.dispatch_busy) / (ghz * 1000));
+    }
+    if (bound.empty()) bound = run.span * 2 < run.cycles ? "dispatch" : "tasks";
+
+    Json tasks, peaks, pipes, op_counts, op_cycles, task_lengths, detail, out;
+    tasks.integer("AIC", totals_.aic).integer("AIV", totals_.aiv);
+    for (Mem m : {Mem::UB, Mem::L1, Mem::L0A, Mem::L0B, Mem::L0C, Mem::BT, Mem::FB}) peaks.integer(mem_name(m), peak[static_cast<int>(m)]);
+    for (cost::Pipe p : {cost::Pipe::MTE2, cost::Pipe::MTE1, cost::Pipe::CUBE, cost::Pipe::FIX, cost::Pipe::VEC, cost::Pipe::MTE3, cost::Pipe::S})
+        pipes.integer(cost::pipe_name(p), busy[static_cast<int>(p)]);
+    for (const auto& [code, entry] : ops) {
+        op_counts.integer(cost::info(code).name, entry.first);
+        op_cycles.integer(cost::info(code).name, entry.second);
+    }
+    for (const auto& [core, table] : lengths) {
+        Json j;
+        for (const auto& [cycles, count] : table) j.integer(std::to_string(cycles), count);
+        task_lengths.raw(core, j.text());
+    }
+    detail.raw("ops", op_counts.text()).raw("op_cycles", op_cycles.text()).raw("task_lengths", task_lengths.text());
+    detail.integer("gm_in_padded", gm_in_padded).integer("gm_out_padded", gm_out_padded).integer("edges", totals_.edges);
+    detail.integer("hub_tasks", totals_.hubs).integer("cores_used", run.cores_used).integer("leaf_executed", static_cast<int64_t>(leaves_run.size()));
+    detail.integer("aic_busy_cycles", run.aic_busy).integer("aiv_busy_cycles", run.aiv_busy);
+    detail.raw("bounds", bounds.text());
+
+    std::set<std::string> notes_out = notes.assumptions;
+    if (notes.tails > 0) notes_out.insert("tail tiles (valid shape below the tile) cost as full tiles");
+    if (chip_.direct_cv && totals_.aic > 0 && totals_.aiv > 0)
+        notes_out.insert("cube and vector tasks hand tiles over directly (L0C to UB, UB to L1); that the pair runs in one cluster is assumed");
+    if (!official_) {
+        notes_out.insert("inputs start in HBM; results that the kernel reads back come from L2");
+        if (hit < 1.0) notes_out.insert("the data of the launch exceeds L2: re-reads hit in proportion to the part that fits");
+        notes_out.insert("AICPU constants are cycles of a 2 GHz clock");
+    }
+    std::vector<std::string> unmodelled(unmodelled_.begin(), unmodelled_.end());
+    unmodelled.insert(unmodelled.end(), no_cost.begin(), no_cost.end());
+
+    out.number("time_us", time_us);
+    out.integer("cycles", official_ ? run.cycles : static_cast<int64_t>(std::llround(time_us * ghz * 1000)));
+    out.integer("core_span_cycles", run.span).integer("launches", 1).integer("device_tasks", static_cast<int64_t>(work_.size()));
+    out.integer("root_functions", static_cast<int64_t>(roots_.size())).integer("leaf_functions", static_cast<int64_t>(leaves_.leaves().size()));
+    out.raw("tasks", tasks.text()).integer("gm_read_bytes", totals_.gm_read).integer("gm_write_bytes", totals_.gm_write);
+    out.integer("hbm_read_bytes", totals_.hbm_read).integer("hbm_write_bytes", totals_.hbm_write).integer("l2_hit_bytes", totals_.l2_hit);
+    out.integer("spill_bytes", spill).integer("workspace_bytes", totals_.workspace + totals_.slots);
+    out.raw("peak_bytes", peaks.text()).raw("pipe_busy_cycles", pipes.text()).string("bound_by", bound);
+    out.strings("unmodelled", unmodelled).strings("assumptions", {notes_out.begin(), notes_out.end()});
+    out.strings("device_keys", {device_.used().begin(), device_.used().end()});
+    out.integer("instances", totals_.instances).raw("detail", detail.text());
+    return out.text();
+}
+
+}  // namespace
+
+EstimateReport plan_and_cost(const Program& program, const std::unordered_map<std::string, double>& values,
+                             const std::string& model, const std::vector<IntData>& data, const std::vector<Assumed>& assume) {
+    EstimateReport report;
+    try {
+        const cost::Device device(values);
+        const bool official = model == "official";
+        if (!official && model != "calibrated") return {"", "usage", "model is official or calibrated, not " + model, ""};
+        if (official && device.get("chip.is_950", 0) != 0)
+            return {"", "usage", "the official model has no 950 table: its constants cover A2/A3 only", ""};
+        Planner planner(program, device, official, official ? Numerics::V0_2_0 : program.numerics);
+        WalkNotes notes;
+        walk(program, data, assume, [&](const Instance& i) { planner.instance(i); }, notes);
+        report.json = planner.finish(notes);
+    } catch (const NeedsDataFault& f) {
+        report.code = "needs_data";
+        report.message = f.what();
+        report.line = f.line;
+    } catch (const CapacityFault& f) {
+        report.code = "capacity";
+        report.line = f.line;
+        Json j, live;
+        j.string("op", f.op).string("memory", f.memory).integer("bytes", f.bytes).integer("limit", f.limit);
+        j.integers("tile", f.tile).integers("fits", f.fits);
+        std::vector<std::string> entries;
+        for (const auto& [name, bytes] : f.live) {
+            Json e;
+            e.string("name", name).integer("bytes", bytes);
+            entries.push_back(e.text());
+        }
+        j.raws("live", entries);
+        report.message = j.text();
+    } catch (const std::out_of_range& e) {
+        report.code = "device";
+        report.message = e.what();
+    } catch (const std::exception& e) {
+        report.code = "internal";
+        report.message = e.what();
+    }
+    return report;
+}
+
+}  // namespace npu::plan

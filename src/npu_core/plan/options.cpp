@@ -1,0 +1,81 @@
+#include "npu_core/plan/options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+
+namespace npu::plan {
+
+namespace {
+
+// Value that follows "key": as text; objects with their braces.
+std::optional<std::string> value_of(const std::string& json, const std::string& key) {
+    size_t at = json.find("\"" + key + "\"");
+    if (at == std::string::npos) return std::nullopt;
+    at = json.find(':', at + key.size() + 2);
+    if (at == std::string::npos) return std::nullopt;
+    while (++at < json.size() && std::isspace(static_cast<unsigned char>(json[at]))) {}
+    size_t end = at;
+    int depth = 0;
+    for (; end < json.size(); ++end) {
+        const char c = json[end];
+        if (c == '{' || c == '[') ++depth;
+        if (c == '}' || c == ']') { if (depth == 0) break; if (--depth == 0) { ++end; break; } }
+        if (c == ',' && depth == 0) break;
+    }
+    return json.substr(at, end - at);
+}
+
+std::optional<int64_t> number(const std::string& text) {
+    char* end = nullptr;
+    const long long v = std::strtoll(text.c_str(), &end, 10);
+    if (end == text.c_str()) return std::nullopt;
+    return v;
+}
+
+// {"-1": k} or {"DEFAULT": k} and the like: key -> factor.
+std::map<std::string, int64_t> table(const std::string& text) {
+    std::map<std::string, int64_t> out;
+    size_t at = 0;
+    while ((at = text.find('"', at)) != std::string::npos) {
+        const size_t close = text.find('"', at + 1), colon = text.find(':', close);
+        if (close == std::string::npos || colon == std::string::npos) break;
+        if (auto v = number(text.substr(colon + 1))) out[text.substr(at + 1, close - at - 1)] = *v;
+        at = colon;
+    }
+    return out;
+}
+
+}  // namespace
+
+RunOptions parse_options(const std::string& json) {
+    RunOptions o;
+    auto set_number = [&](const char* key, int64_t& to) {
+        if (auto text = value_of(json, key))
+            if (auto v = number(*text); v && *v > 0) to = *v;
+    };
+    set_number("pg_upper_bound", o.partition.cycle_bound);
+    set_number("pg_lower_bound", o.partition.merge_lower_bound);
+    set_number("pg_parallel_lower_bound", o.partition.merge_parallel_lower_bound);
+    set_number("mg_vec_parallel_lb", o.partition.vec_parallel);
+    set_number("mg_copyin_upper_bound", o.partition.copy_in_bound);
+    set_number("stitch_function_max_num", o.stitch_max);
+    o.stitch_max = std::min<int64_t>(o.stitch_max, 1024);
+    auto default_of = [&](const char* key) -> std::optional<int64_t> {
+        auto text = value_of(json, key);
+        if (!text) return std::nullopt;
+        if (auto v = number(*text)) return v;
+        const std::map<std::string, int64_t> t = table(*text);
+        for (const char* name : {"-1", "DEFAULT"})
+            if (auto it = t.find(name); it != t.end()) return it->second;
+        if (auto it = t.find("-2"); it != t.end()) return it->second == 0 ? -2 : it->second;
+        return std::nullopt;
+    };
+    if (auto v = default_of("vec_nbuffer_setting")) o.partition.vec_nbuffer = static_cast<int>(*v);
+    if (auto v = default_of("cube_l1_reuse_setting")) o.partition.cube_l1_reuse = static_cast<int>(*v);
+    if (auto v = default_of("cube_nbuffer_setting")) o.partition.cube_nbuffer = static_cast<int>(*v);
+    return o;
+}
+
+}  // namespace npu::plan

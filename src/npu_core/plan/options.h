@@ -1,0 +1,16 @@
+// Options in force that steer the plan, out of the JSON text the front end hands over.
+#pragma once
+#include <string>
+
+#include "npu_core/plan/stages.h"
+
+namespace npu::plan {
+
+struct RunOptions {
+    PartitionOptions partition;
+    int64_t stitch_max = 128;
+};
+
+RunOptions parse_options(const std::string& json);
+
+}  // namespace npu::plan

@@ -1,0 +1,260 @@
+#include "npu_core/plan/root.h"
+
+#include <algorithm>
+#include <set>
+
+namespace npu::plan {
+
+int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
+    auto [it, added] = known_.try_emplace(signature(g, s), static_cast<int32_t>(leaves_.size()));
+    if (!added) return it->second;
+    Leaf leaf = build_leaf(g, s);
+    schedule_leaf(leaf, block, program_, chip_);
+    leaves_.push_back(std::move(leaf));
+    return it->second;
+}
+
+namespace {
+
+using machine::Task;
+
+// Windows of arguments and slots that a sub-graph touches.
+void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std::vector<Access>& writes) {
+    std::set<std::vector<int64_t>> seen;
+    auto add = [&](std::vector<Access>& list, Id tensor, const Shape& at, const Shape& shape, Id dyn, bool unknown, int64_t bytes) {
+        const Id external = g.raws[g.tensors[tensor].raw].external;
+        if (external == NONE) return;
+        std::vector<int64_t> key{&list == &reads, external, dyn, unknown};
+        for (int i = 0; i < shape.rank; ++i) { key.push_back(at[i]); key.push_back(shape[i]); }
+        if (!unknown && !seen.insert(key).second) return;
+        list.push_back({external, unknown, at, shape, dyn, bytes});
+    };
+    auto two = [](int64_t a, int64_t b) {
+        Shape t = zeros(2);
+        t[0] = a;
+        t[1] = b;
+        return t;
+    };
+    for (Id id : s.ops) {
+        const Op& op = g.ops[id];
+        if (op.code == Code::COPY_IN || op.code == Code::TRANSPOSE_MOVEIN) {
+            const Tensor& t = g.tensors[op.out[0]];
+            add(reads, op.in[0], op.at, t.shape, op.dyn, false, bytes_of(t.shape, t.dtype));
+        } else if (op.code == Code::COPY_OUT) {
+            const Tensor& t = g.tensors[op.in[0]];
+            add(writes, op.out[0], op.at, t.shape, op.dyn, false, bytes_of(t.shape, g.tensors[op.out[0]].dtype));
+        } else if (op.code == Code::RESHAPE) {
+            const Tensor& t = g.tensors[op.in[0]];
+            if (t.mem == Mem::GM) add(reads, op.in[0], zeros(t.shape.rank), t.shape, NONE, false, 0);
+        } else if (op.code == Code::GATHER) {
+            const Tensor &t = g.tensors[op.out[0]], &index = g.tensors[op.in[1]];
+            add(reads, op.in[0], zeros(g.tensors[op.in[0]].shape.rank), g.tensors[op.in[0]].shape, NONE, true,
+                bytes_of(t.shape, t.dtype));
+            add(reads, op.in[1], index.offset, index.shape, NONE, false, bytes_of(index.shape, index.dtype));
+        } else if (op.code == Code::INDEX_OUTCAST || op.code == Code::TRANSPOSE_MOVEOUT) {
+            const Tensor& t = g.tensors[op.out[0]];
+            add(writes, op.out[0], t.offset, t.shape, NONE, false, bytes_of(t.shape, t.dtype));
+        } else if (op.mm != NONE) {
+            const Matmul& m = g.matmuls[op.mm];
+            const int64_t size = dtype_size_bytes(m.in);
+            size_t next = 0;
+            if (m.a_direct) {
+                const Shape a = m.a_trans ? two(m.k, m.m) : two(m.m, m.k);
+                add(reads, op.in[next], m.a_at, a, m.a_dyn, false, a.count() * size);
+            }
+            next += m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
+            if (m.b_direct) {
+                const Shape b = m.b_trans ? two(m.n, m.k) : two(m.k, m.n);
+                add(reads, op.in[next], m.b_at, b, m.b_dyn, false, b.count() * size);
+            }
+            next += m.b_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1b));
+            if (m.bias) {
+                const Tensor& t = g.tensors[op.in[next]];
+                add(reads, op.in[next], m.bias_at, two(1, m.n), m.bias_dyn, false, m.n * dtype_size_bytes(t.dtype));
+            }
+        }
+    }
+}
+
+struct Call {
+    int32_t leaf;
+    cost::Core core;
+    std::vector<int32_t> pred, succ;
+    std::vector<Access> reads, writes;
+    bool fn_out = false;
+};
+
+// Edges through GM tensors, in operand order.
+void connect(const Graph& g, std::vector<Call>& calls) {
+    std::vector<std::set<int32_t>> known(calls.size());
+    for (Id id : g.order)
+        for (Id t : g.ops[id].in)
+            for (Id p : g.tensors[t].producers) {
+                const int32_t a = g.ops[p].sub, b = g.ops[id].sub;
+                if (a == b || !known[b].insert(a).second) continue;
+                calls[b].pred.push_back(a);
+                calls[a].succ.push_back(b);
+            }
+}
+
+// The sort of the operation list, on calls.
+std::vector<int32_t> call_order(const std::vector<Call>& calls) {
+    std::vector<int32_t> uses(calls.size()), queue;
+    for (size_t i = 0; i < calls.size(); ++i) {
+        uses[i] = static_cast<int32_t>(calls[i].succ.size());
+        if (uses[i] == 0) queue.push_back(static_cast<int32_t>(i));
+    }
+    for (size_t head = 0; head < queue.size(); ++head)
+        for (int32_t p : calls[queue[head]].pred)
+            if (--uses[p] == 0) queue.push_back(p);
+    std::reverse(queue.begin(), queue.end());
+    return queue;
+}
+
+void reduce_edges(std::vector<Call>& calls) {   // drop an edge whose target another successor reaches
+    const size_t n = calls.size();
+    if (n > 4096) return;
+    const size_t words = (n + 63) / 64;
+    std::vector<int32_t> order = call_order(calls);
+    std::vector<std::vector<uint64_t>> reach(n, std::vector<uint64_t>(words, 0));
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+        Call& c = calls[*it];
+        std::vector<uint64_t> far(words, 0);
+        for (int32_t s : c.succ)
+            for (size_t w = 0; w < words; ++w) far[w] |= reach[s][w];
+        std::erase_if(c.succ, [&](int32_t s) { return (far[s / 64] >> (s % 64)) & 1; });
+        reach[*it] = std::move(far);
+        for (int32_t s : c.succ) reach[*it][s / 64] |= uint64_t{1} << (s % 64);
+    }
+    for (Call& c : calls) c.pred.clear();
+    for (size_t i = 0; i < n; ++i)
+        for (int32_t s : calls[i].succ) calls[s].pred.push_back(static_cast<int32_t>(i));
+}
+
+}  // namespace
+
+Root plan_root(const Program& program, const std::vector<Visit>& visits, const std::vector<Shape>& offsets,
+               const std::unordered_set<Id>& crossing, Numerics numerics, const Chip& chip, const PartitionOptions& options,
+               LeafTable& leaves) {
+    const Block block = build_block(program, visits, crossing, numerics, chip);
+    Root root;
+    root.externals = block.externals;
+    root.unmodelled = block.unmodelled;
+    root.first_offsets = offsets;
+    for (const BlockOp& op : block.ops)
+        if (op.line != NONE && root.first_line.empty()) root.first_line = program.lines[op.line];
+    Graph g = expand(block, chip);
+    merge_view_assemble(g);
+    split_large_fanout(g);
+    duplicate_views(g);
+    assign_memory(g, chip);
+    remove_redundant(g);
+    detour_view_assemble(g);
+    std::vector<SubGraph> subs = partition(g, block, options, chip);
+    generate_moves(g, subs, chip);
+
+    std::vector<Call> calls(subs.size());
+    for (size_t i = 0; i < subs.size(); ++i) {
+        Call& c = calls[i];
+        c.core = subs[i].core;
+        c.leaf = c.core == cost::Core::HUB ? -1 : leaves.add(g, subs[i], block);
+        accesses(g, subs[i], c.reads, c.writes);
+        for (Id id : subs[i].ops)
+            for (Id t : g.ops[id].out) c.fn_out = c.fn_out || g.tensors[t].fn_out;
+        if (c.leaf >= 0) {
+            root.gm_read += leaves.leaves()[c.leaf].gm_read;
+            root.gm_write += leaves.leaves()[c.leaf].gm_write;
+        }
+    }
+    for (const Tensor& t : g.tensors)
+        if (t.mem == Mem::GM && !t.producers.empty() && g.raws[t.raw].external == NONE) root.workspace_bytes += bytes_of(t.shape, t.dtype);
+    connect(g, calls);
+    for (size_t i = 0; i < calls.size(); ++i)   // a hub that nobody waits for and that writes no result
+        if (calls[i].core == cost::Core::HUB && calls[i].succ.empty() && !calls[i].fn_out) {
+            for (int32_t p : calls[i].pred) std::erase(calls[p].succ, static_cast<int32_t>(i));
+            calls[i].pred.clear();
+            calls[i].leaf = -2;
+        }
+    reduce_edges(calls);
+
+    std::vector<int32_t> order = call_order(calls);
+    std::erase_if(order, [&](int32_t i) { return calls[i].leaf == -2; });
+    struct Node { int32_t call; cost::Core core; std::vector<int32_t> succ; int32_t pred; };
+    std::vector<Node> nodes;
+    std::vector<int32_t> place(calls.size(), -1);
+    for (int32_t i : order) {
+        place[i] = static_cast<int32_t>(nodes.size());
+        nodes.push_back({i, calls[i].core, {}, static_cast<int32_t>(calls[i].pred.size())});
+    }
+    for (Node& n : nodes) {   // successors keep call order
+        for (int32_t s : calls[n.call].succ) n.succ.push_back(place[s]);
+        std::sort(n.succ.begin(), n.succ.end());
+    }
+    auto hub = [&] {
+        nodes.push_back({-1, cost::Core::HUB, {}, 0});
+        ++root.hubs;
+        return static_cast<int32_t>(nodes.size()) - 1;
+    };
+    const size_t count = nodes.size();
+    {
+        std::map<std::vector<int32_t>, std::vector<int32_t>> shared;
+        for (size_t i = 0; i < count; ++i)
+            if (!nodes[i].succ.empty()) shared[nodes[i].succ].push_back(static_cast<int32_t>(i));
+        for (auto& [succ, preds] : shared) {
+            const int64_t s = static_cast<int64_t>(succ.size()), p = static_cast<int64_t>(preds.size());
+            if (s * p - s - p <= 10) continue;
+            const int32_t h = hub();
+            for (int32_t x : succ) nodes[x].pred -= static_cast<int32_t>(p) - 1;
+            nodes[h].succ = succ;
+            nodes[h].pred = static_cast<int32_t>(p);
+            for (int32_t x : preds) nodes[x].succ = {h};
+        }
+        std::vector<int32_t> heads, tails;
+        for (size_t i = 0; i < count; ++i) {
+            if (nodes[i].pred == 0) heads.push_back(static_cast<int32_t>(i));
+            if (nodes[i].succ.empty()) tails.push_back(static_cast<int32_t>(i));
+        }
+        if (heads.size() >= 3) {
+            const int32_t h = hub();
+            nodes[h].succ = heads;
+            for (int32_t x : heads) ++nodes[x].pred;
+        }
+        if (tails.size() >= 3) {
+            const int32_t h = hub();
+            nodes[h].pred = static_cast<int32_t>(tails.size());
+            for (int32_t x : tails) nodes[x].succ.push_back(h);
+        }
+    }
+    // Task ids: by predecessors and core type, with the standard library's unstable sort as the original has it.
+    std::vector<int32_t> ids(nodes.size());
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i);
+    auto type = [&](int32_t i) { return nodes[i].core == cost::Core::AIV ? 0 : nodes[i].core == cost::Core::AIC ? 1 : 4; };
+    std::sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
+        return nodes[a].pred != nodes[b].pred ? nodes[a].pred < nodes[b].pred : type(a) < type(b);
+    });
+    std::vector<int32_t> task_of(nodes.size());
+    for (size_t i = 0; i < ids.size(); ++i) task_of[ids[i]] = static_cast<int32_t>(i);
+    root.tasks.resize(nodes.size());
+    root.reads.resize(nodes.size());
+    root.writes.resize(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        Task& t = root.tasks[task_of[i]];
+        t.core = nodes[i].core;
+        t.predecessors = nodes[i].pred;
+        for (int32_t s : nodes[i].succ) t.successors.push_back(task_of[s]);
+        root.edges += static_cast<int64_t>(t.successors.size());
+        if (nodes[i].call < 0) continue;
+        Call& c = calls[nodes[i].call];
+        t.leaf = c.leaf;
+        root.reads[task_of[i]] = std::move(c.reads);
+        root.writes[task_of[i]] = std::move(c.writes);
+        if (c.leaf >= 0) {
+            ++root.calls;
+            if (c.core == cost::Core::AIC) ++root.aic_calls;
+        }
+    }
+    root.dyn_sets = g.dyn_sets;
+    return root;
+}
+
+}  // namespace npu::plan

@@ -1,0 +1,50 @@
+// One root function planned: its calls (tasks), the leaves they run, their edges, and what they read and write in GM.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "npu_core/machine/machine.h"
+#include "npu_core/plan/leaf.h"
+
+namespace npu::plan {
+
+struct Access {           // window of an argument or slot
+    Id external;          // index of Block::externals
+    bool unknown_rows = false;   // rows picked by an index tensor: anywhere in the tensor
+    Shape at, shape;
+    Id dyn = NONE;
+    int64_t bytes = 0;
+};
+
+struct Root {
+    std::vector<External> externals;
+    std::vector<machine::Task> tasks;              // hubs included, in task-id order
+    std::vector<std::vector<Access>> reads, writes;  // by task
+    std::vector<std::vector<Id>> dyn_sets;
+    std::vector<Shape> first_offsets;              // dynamic accesses of the instance that was planned
+    int64_t workspace_bytes = 0, gm_read = 0, gm_write = 0, calls = 0, aic_calls = 0, edges = 0, hubs = 0;
+    std::vector<std::string> unmodelled;
+    std::string first_line;
+};
+
+// Leaves shared by all root functions of a plan.
+class LeafTable {
+public:
+    LeafTable(const Program& program, const Chip& chip) : program_(program), chip_(chip) {}
+    int32_t add(const Graph& g, const SubGraph& s, const Block& block);
+    const std::vector<Leaf>& leaves() const { return leaves_; }
+
+private:
+    const Program& program_;
+    const Chip& chip_;
+    std::map<std::vector<int64_t>, int32_t> known_;
+    std::vector<Leaf> leaves_;
+};
+
+Root plan_root(const Program& program, const std::vector<Visit>& visits, const std::vector<Shape>& offsets,
+               const std::unordered_set<Id>& crossing, Numerics numerics, const Chip& chip, const PartitionOptions& options,
+               LeafTable& leaves);
+
+}  // namespace npu::plan

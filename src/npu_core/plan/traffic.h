@@ -1,0 +1,79 @@
+// GM traffic of arguments and slots over the instances of a launch: who wrote a window last, and what is read again.
+#pragma once
+#include <cstdint>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "npu_core/plan/graph.h"
+
+namespace npu::plan {
+
+struct Writer { Shape at, shape; int64_t task; };   // task: (device task << 40) | index
+
+class Traffic {
+public:
+    explicit Traffic(const std::vector<int64_t>& tensor_bytes) : state_(tensor_bytes.size()), bytes_(tensor_bytes) {}
+
+    // Bytes of the window not touched before (they come from HBM); the rest is a re-read that L2 serves.
+    int64_t first_touch(Id tensor, const Shape& at, const Shape& shape, int64_t bytes);
+    int64_t random_touch(Id tensor, int64_t bytes);     // rows anywhere in the tensor
+    void write(Id tensor, const Shape& at, const Shape& shape, int64_t task);
+    bool written(Id tensor) const { return state_[tensor].written; }
+    template <typename F> void writers(Id tensor, const Shape& at, const Shape& shape, F&& use) const;
+
+private:
+    struct State {
+        std::unordered_set<uint64_t> windows;
+        int64_t touched = 0;
+        bool written = false;
+        Shape cell;
+        std::unordered_map<uint64_t, std::vector<Writer>> cells;
+    };
+    std::vector<State> state_;
+    std::vector<int64_t> bytes_;
+
+    static uint64_t mix(uint64_t h, int64_t v) {
+        h = (h ^ static_cast<uint64_t>(v)) * 0x9E3779B97F4A7C15ull;
+        return h ^ (h >> 32);
+    }
+    static uint64_t window_key(const Shape& at, const Shape& shape) {
+        uint64_t h = 7;
+        for (int i = 0; i < at.rank; ++i) h = mix(mix(h, at[i]), shape[i]);
+        return h;
+    }
+    template <typename F> static void cells_of(const Shape& cell, const Shape& at, const Shape& shape, F&& use) {
+        Shape lo = at, hi = at, c = at;
+        int64_t count = 1;
+        for (int i = 0; i < at.rank; ++i) {
+            lo[i] = at[i] / cell[i];
+            hi[i] = (at[i] + shape[i] - 1) / cell[i];
+            count *= hi[i] - lo[i] + 1;
+        }
+        c = lo;
+        while (true) {
+            uint64_t h = 3;
+            for (int i = 0; i < at.rank; ++i) h = mix(h, c[i]);
+            use(h);
+            int i = at.rank - 1;
+            for (; i >= 0; --i) {
+                if (++c[i] <= hi[i]) break;
+                c[i] = lo[i];
+            }
+            if (i < 0) return;
+        }
+    }
+};
+
+template <typename F> void Traffic::writers(Id tensor, const Shape& at, const Shape& shape, F&& use) const {
+    const State& s = state_[tensor];
+    if (!s.written) return;
+    cells_of(s.cell, at, shape, [&](uint64_t key) {
+        auto it = s.cells.find(key);
+        if (it == s.cells.end()) return;
+        for (const Writer& w : it->second)
+            if (overlaps(w.at, w.shape, at, shape)) use(w.task);
+    });
+}
+
+}  // namespace npu::plan

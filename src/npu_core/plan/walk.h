@@ -1,0 +1,32 @@
+// Walks a Program without data: evaluates its scalars, cuts it into instances of root functions and hands each one on.
+#pragma once
+#include <functional>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "npu_core/plan/block.h"
+#include "npu_core/plan/estimate.h"
+
+namespace npu::plan {
+
+struct NeedsDataFault : std::runtime_error {
+    std::string line;
+    NeedsDataFault(const std::string& text, std::string where) : std::runtime_error(text), line(std::move(where)) {}
+};
+
+// One execution of a root function.
+struct Instance {
+    const std::vector<Visit>& visits;
+    const std::vector<Shape>& offsets;    // evaluated offsets of its dynamic accesses, by Visit::dyn
+    uint64_t key[2];                      // which items ran: equal keys mean the same root function
+    Id options;                           // pass options in force, NONE for none
+    bool submit_before;                   // a DeviceTask ends before this instance
+};
+
+struct WalkNotes { std::set<std::string> assumptions; int64_t tails = 0; };
+
+void walk(const Program& program, const std::vector<IntData>& data, const std::vector<Assumed>& assume,
+          const std::function<void(const Instance&)>& use, WalkNotes& notes);
+
+}  // namespace npu::plan
