@@ -127,7 +127,7 @@ Run dispatch_official(const std::vector<DeviceTask>& work, const std::vector<Lea
                     c.running = true;
                     c.start = now + 1;
                     const int32_t leaf = tasks[c.task].leaf;
-                    c.end = c.start + leaves[leaf].cycles - 1;
+                    c.end = c.start + leaves[leaf].cycles;
                     if (!executed[leaf]) {
                         c.wake = leaves[leaf].events;
                         for (int64_t& e : c.wake) e += now;
@@ -153,6 +153,7 @@ Run dispatch_official(const std::vector<DeviceTask>& work, const std::vector<Lea
                 ready[k].push_back(incoming[k].front());
                 incoming[k].pop_front();
             }
+        if (alive == 0 && next_device_task == work.size()) break;
         previous = now;
         if (wake == INT64_MAX) wake = now + 1;
         now = wake;

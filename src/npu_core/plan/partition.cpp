@@ -279,8 +279,7 @@ private:
                 for (Id t : op.out) back[k] = mix(back[k], g_.tensors[t].consumers.empty() ? 13 : t_back[t]);
                 if (is_pair(op.code)) local_back[k] = own[k];
             }
-            for (size_t j = 0; j < op.in.size(); ++j)
-                t_back[op.in[j]] += mix(17 + (is_pair(op.code) ? 0 : j), back[k]);
+            for (Id t : op.in) t_back[t] += mix(17, back[k]);
         }
         for (Node& node : nodes_) {
             Hash h = 23;
