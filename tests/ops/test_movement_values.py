@@ -502,3 +502,46 @@ def test_at_operator_takes_the_type_of_the_right_operand():
 
     (got,) = evaluate(body, a, b)
     assert got.dtype == np.int32 and (got == 32).all()
+
+
+# --- a gather that may be a look-up ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("mode", ["auto", "step"])
+def test_marked_gathers_keep_what_they_saw(mode):
+    """The element form is computed late, from what the operands were at the call; in a loop, in each iteration."""
+    table, ids = numbers((16, 8), F32), np.array([[3, 1, 0, 15], [2, 2, 9, 4]], np.int32)
+    out, rows = np.zeros((6, 4), np.float32), np.zeros((2, 4, 8), np.float32)
+
+    @pypto.frontend.jit
+    def kernel(w: pypto.Tensor([16, 8], F32), i: pypto.Tensor([2, 4], I32), y: pypto.Tensor([6, 4], F32),
+               z: pypto.Tensor([2, 4, 8], F32)):
+        pypto.set_vec_tile_shapes(2, 4, 8)
+        t = pypto.tensor([16, 8], F32, "t")
+        t[:] = w
+        early = pypto.gather(t, 0, i)
+        t[:] = w * 2.0
+        pypto.assemble(early, [0, 0], y)
+        for n in pypto.loop(2):
+            pypto.assemble(early + 1.0, [2 + 2 * n, 0], y)
+        pypto.assemble(early, [0, 0, 0], z)
+
+    with pypto.config(mode=mode):
+        kernel(table, ids, out, rows)
+    want = np.take_along_axis(table[:, :4], ids, 0)
+    assert np.array_equal(out, np.concatenate([want, want + 1, want + 1]))
+    assert np.array_equal(rows, table[ids])
+
+
+def test_a_marked_gather_made_in_a_loop_and_used_after_it():
+    table, ids = numbers((16, 8), F32), np.array([[3, 1, 0, 15], [2, 2, 9, 4]], np.int32)
+    out = np.zeros((1, 4), np.float32)
+
+    @pypto.frontend.jit
+    def kernel(w: pypto.Tensor([16, 8], F32), i: pypto.Tensor([2, 4], I32), y: pypto.Tensor([1, 4], F32)):
+        pypto.set_vec_tile_shapes(1, 4)
+        r = None
+        for n in pypto.loop(2):
+            r = pypto.gather(w, 0, pypto.view(i, [1, 4], [n, 0]))
+        y[:] = r * 1.0
+
+    kernel(table, ids, out)
+    assert np.array_equal(out, np.take_along_axis(table[:, :4], ids[1:], 0))

@@ -217,10 +217,10 @@ def test_an_unevaluated_gather_may_only_be_written_as_rows(dry, F):
     """The index is longer than the table is wide: the element form does not exist, the look-up does."""
     s = start(dry, "lenient", {"tile": (1, 32, 16)})
     marked = F.gather(s.tensor((64, 16)), 0, s.tensor((2, 32), I32))
-    assert s.kernels == [] and marked.shape == [2, 32] and marked.dtype is F32
+    assert s.kernels == ["view", "view"] and marked.shape == [2, 32] and marked.dtype is F32
     F.assemble(marked, [0, 0, 0], s.tensor((2, 32, 16)))
-    assert s.kernels == ["index_select"]
-    assert s.rows[0].outs[0].shape == [2, 32, 16]
+    assert s.kernels[2:] == ["index_select"]
+    assert s.rows[2].outs[0].shape == [2, 32, 16]
     for use in (lambda: F.exp(marked), lambda: F.assemble(marked, [0, 0], s.tensor((2, 32))), lambda: marked + 1.0,
                 lambda: F.assemble(marked, [0, 0, 0], s.tensor((2, 32, 17))),
                 lambda: s.set(s.tensor((2, 32)), marked)):
@@ -228,13 +228,24 @@ def test_an_unevaluated_gather_may_only_be_written_as_rows(dry, F):
             use()
 
 
+def test_the_element_form_is_emitted_once_and_only_when_used(dry, F):
+    s = start(dry, "lenient", {"tile": (2, 8)})
+    weight, ids = s.tensor(TABLE), s.tensor(IDS, I32)
+    marked = F.gather(weight, 0, ids)
+    assert s.kernels == ["view", "view"], "locals are viewed at once: they may be written before the use"
+    s.set_scope(vec_tile=(1, 4))
+    F.exp(marked)
+    F.mul(marked, marked)
+    assert s.kernels == ["view", "view", "gather", "exp", "mul"]
+    assert s.rows[2].tile == (2, 8), "the tile in force at the call"
+
+
 def test_a_gather_whose_table_does_not_fit_is_unevaluated_too(dry, F):
     s = start(dry, "lenient", {"tile": (1, 8, 512)})
     marked = F.gather(s.tensor((32000, 4096)), 0, s.tensor((1, 8), I32))
-    assert s.kernels == []
     F.assemble(marked, [0, 0, 0], s.tensor((1, 8, 4096)))
-    assert s.kernels == ["index_select"]
-    with pytest.raises(errors.ShapeError, match="does not fit"):
+    assert s.kernels[2:] == ["index_select"]
+    with pytest.raises(errors.CapacityError, match="pypto.gather"):
         F.exp(marked)
 
 

@@ -69,7 +69,7 @@ class Check:
         if not isinstance(value, Tensor):
             self.rule("arg.type", f"`{arg}` must be a Tensor, got {type(value).__name__}")
         if value.pending is not None:
-            value.pending()                     # the rule that forbids any use of it
+            value = value.pending()
         if value.home is None:
             self.rule("handle.escaped", f"`{arg}` is a Tensor made outside the kernel; pass it as an argument")
         self.dtype(arg, value.dtype, dtypes or self.spec.dtypes)

@@ -4,10 +4,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ..capacity import Call, chosen_tile, clamp, overflow, sizes, stages_of
 from ..dtypes import Element
 from ..enums import ScatterMode
+from ..errors import HandleError
 from ..registry import Cost, op, supported
+from ..trace.session import current
 from ..trace.tensor import Tensor
 from ._checks import MAX_RANK, Check
 from ._shapes import or_full, shape_of, valid_list
@@ -19,7 +20,7 @@ PAGED = supported("fp32 fp16 bf16 int32 int16")
 INDEX = supported("int32 int64")
 PAGED_INDEX = supported("int64 int32 int16")
 REDUCE = {None: ScatterMode.NONE, "add": ScatterMode.ADD, "multiply": ScatterMode.MULTIPLY}
-_serial = itertools.count()
+_ids = itertools.count(-1, -1)        # of marked results; handles count upwards
 
 
 def _look_up(check: Check, input: Tensor, axis: int, index: Tensor) -> Tensor:
@@ -127,41 +128,55 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
                                        f"(shape {source}): gather picks single elements and needs equal ranks. The "
                                        "look-up of rows is pypto.index_select(input, dim, index)")
         return _look_up(check, input, axis, index)
-    marked = len(source) == 2 and axis == 0
-    looks_up = marked and check.session.config.profile in ("lenient", "guide")
     too_long = next((i for i, (a, b) in enumerate(zip(shape, source, strict=True)) if i != axis and a > b), None)
-    if too_long is not None:
-        text = (f"`index` has shape {shape}, `input` has {source}: on axis {too_long} the index must not be longer. "
-                "For the look-up of rows use pypto.index_select(input, dim, index)")
-        if looks_up:
-            return _unevaluated(check, "shape.mismatch", text, input, index)
-        check.rule("shape.mismatch", text)
-    if looks_up and not _fits(check, input, index):
-        return _unevaluated(check, "shape.mismatch", f"axis 0 of `input` {source} must be in UB as a whole and does "
-                                                     "not fit. For the look-up of rows use pypto.index_select(input, "
-                                                     "dim, index)", input, index)
-    result = check.emit(shape, input.dtype, or_full(valid_list(index), shape), [input, index], ints=(axis,))
+    error = "" if too_long is None else (
+        f"`index` has shape {shape}, `input` has {source}: on axis {too_long} the index must not be longer. For the "
+        "look-up of rows use pypto.index_select(input, dim, index)")
+    marked = len(source) == 2 and axis == 0
+    if marked and check.session.config.profile in ("lenient", "guide"):
+        return _marked(check, input, index, error)
+    if error:
+        check.rule("shape.mismatch", error)
+    result = _elements(check, input, axis, index)
     if marked:
-        result.look_up = (input, index)
+        result.look_up = (input, index, check.session.scope)
     return result
 
 
-def _fits(check: Check, input: Tensor, index: Tensor) -> bool:
-    """True when the element form fits UB: the whole of axis 0 has to be there."""
-    limit = int(check.session.device["capacity.ub"])
-    call = Call(gather.spec, [index], [input, index], (0,), check.session.config.numerics)
-    tile = check.session.vec_tile or chosen_tile(call, limit)
-    return len(tile) < 2 or overflow(stages_of(call, clamp(tile, sizes(index))), limit) is None
+def _elements(check: Check, input: Tensor, axis: int, index: Tensor) -> Tensor:
+    shape = shape_of(index)
+    return check.emit(shape, input.dtype, or_full(valid_list(index), shape), [input, index], ints=(axis,))
 
 
-def _unevaluated(check: Check, rule: str, text: str, input: Tensor, index: Tensor) -> Tensor:
-    """A marked result without elements: it may only be written into a destination of one rank more."""
+def _marked(check: Check, input: Tensor, index: Tensor, error: str) -> Tensor:
+    """A gather along axis 0 of a table: written into [.., .., D] it is the look-up of rows, else the element form.
+
+    The element form is emitted where it is first used, so that a look-up leaves no trace of it; `error` says why it
+    does not exist. Locals are viewed now, as they may be written before.
+    """
+    from .move import view
+    session, scope = check.session, check.session.scope
+    input, index = (t if t.is_arg else view(t) for t in (input, index))
+    made: list[tuple[Any, Tensor]] = []             # (body, elements)
+
+    def elements() -> Tensor:
+        if current() is not session:
+            raise current().error(HandleError, "the result of a gather was made in another launch of a kernel",
+                                  rule="handle.escaped")
+        if error:
+            check.rule("shape.mismatch", error)
+        for body, found in made:
+            if any(body is b for b in session.bodies):
+                return found
+        with session.scoped():
+            session.scope = scope
+            made.append((session.bodies[-1], _elements(check, input, 0, index)))
+        return made[-1][1]
+
     t = Tensor.__new__(Tensor)
     t.static_shape = t.declared = tuple(shape_of(index))
-    t.valid = t.static_shape
-    t.dtype, t.name, t.format, t.id = input.dtype, f"gather {next(_serial)}", input.format, -1
-    t.look_up = (input, index)
-    t.pending = lambda: check.rule(rule, text)
+    t.valid, t.dtype, t.format = tuple(valid_list(index)), input.dtype, input.format
+    t.name, t.id, t.look_up, t.pending = "", next(_ids), (input, index, scope), elements
     return t
 
 
@@ -169,7 +184,7 @@ def looked_up(t: Tensor, out: Tensor) -> Tensor:
     """What to write into `out` for `t`: a marked gather is looked up when `out` is [.., .., D]."""
     if t.look_up is None:
         return t
-    input, index = t.look_up
+    input, index, scope = t.look_up
     room, width = shape_of(out), shape_of(input)[-1]
     if len(room) != len(shape_of(t)) + 1 or room[-1] != width:
         return t
@@ -178,7 +193,9 @@ def looked_up(t: Tensor, out: Tensor) -> Tensor:
                                    f"written into {room}: PyPTO's gather gives single elements of shape {shape_of(t)} "
                                    "and refuses this. The rows are looked up; write pypto.index_select(input, 0, "
                                    "index)")
-    return _look_up(check, input, 0, index)
+    with check.session.scoped():
+        check.session.scope = scope               # the tiles of the gather call
+        return _look_up(check, input, 0, index)
 
 
 def _scattered(check: Check, input: Any, dim: Any, index: Any, src: Any, reduce: Any) -> tuple[Tensor, Tensor]:

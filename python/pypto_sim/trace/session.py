@@ -177,6 +177,7 @@ class Session:
 
     def set(self, dst: Tensor, src: Tensor) -> None:
         """`dst[:] = src` on a local: its next version, with the shape and element type of `src`."""
+        src = src.pending() if src.pending else src
         self.use(src)
         self.use(dst, reads=False)
         if dst.is_arg:
@@ -200,6 +201,7 @@ class Session:
 
     def load(self, t: Tensor, index: Sequence[int | SymbolicScalar]) -> SymbolicScalar:
         """Element of an integer tensor, as an ordered item."""
+        t = t.pending() if t.pending else t
         self.use(t)
         self.check_scalars(index)
         return self._load(t, tuple(map(key, index)))
@@ -215,8 +217,6 @@ class Session:
     # --- checks shared by both modes
     def use(self, t: Tensor, reads: bool = True) -> None:
         """Check that `t` belongs to this launch and note that it is read."""
-        if isinstance(t, Tensor) and t.pending is not None:
-            t.pending()
         if not isinstance(t, Tensor) or t.home is None:
             raise self.error(HandleError, f"expected a tensor of this kernel, got {type(t).__name__}: {t!r:.80}")
         self.check_home(t)
@@ -276,6 +276,11 @@ class Session:
     def set_scope(self, **changes: Any) -> None:
         """Replace fields of the scope in force."""
         self.scope = replace(self.scope, **changes)
+
+    @property
+    def bodies(self) -> Sequence[Any]:
+        """The bodies that are open, outermost first: what was made in one of them may be used now."""
+        return (self,)
 
     # --- by mode
     def check_home(self, t: Tensor) -> None:

@@ -33,8 +33,8 @@ class Tensor:
     key: Any = None                # name in the trace, or tensor id of the core while stepping
     arg: int = -1                  # number among the tensor arguments
     axes: tuple[Any, ...] | None = None   # for an argument with dynamic axes: ints and SymbolicScalars
-    look_up: Any = None            # for a gather that may stand for an embedding look-up: (table, index)
-    pending: Any = None            # for a result without elements: reports the rule that forbids using it
+    look_up: Any = None            # for a gather that may stand for an embedding look-up: (table, index, scope)
+    pending: Any = None            # for such a gather: gives its elements when something else uses it
     data: Any = None               # for from_torch outside a kernel: the caller's array
 
     def __init__(self, shape: Any = None, dtype: DataType | None = None, name: str = "",
@@ -212,9 +212,11 @@ class Tensor:
     __hash__ = object.__hash__
 
     def __str__(self) -> str:
+        session = context.running()
+        if self.pending is not None and session is not None:
+            return str(self.pending())
         if self.home is None:
             return f"Tensor({list(self.declared or ())}, {self.dtype}, {self.name!r})"
-        session = context.running()
         if session is None:
             return f"Tensor({list(self.static_shape)}, {self.dtype.name}, {self.name!r})"
         return session.show_tensor(self)

@@ -166,6 +166,10 @@ class Tracer(Session):
         data = any(a[0] == "ld" for a in leaves(key(s)))
         return self.give_up("the value of an element is asked for" if data else reason, () if data else sites)
 
+    @property
+    def bodies(self) -> Sequence[Any]:
+        return self.stack
+
     def show_scalar(self, s: SymbolicScalar) -> str:
         if not self.values:
             return text_of(key(s))
