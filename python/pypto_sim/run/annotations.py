@@ -16,6 +16,7 @@ from ..enums import StatusType
 from ..errors import DTypeError, PyptoRuntimeError, PyptoTypeError, PyptoValueError, ShapeError
 from ..trace.scalar import SymbolicScalar, constant, evaluate, key, known, leaves, value_of
 from ..trace.session import inside_package
+from ..trace.source import parameter_rebinds
 from ..trace.tensor import Tensor
 from .arrays import Argument, is_array
 
@@ -201,6 +202,14 @@ def source_tree(function: types.FunctionType) -> ast.FunctionDef | None:
     return best
 
 
+@functools.lru_cache(maxsize=1024)
+def rebound_parameters(function: types.FunctionType, names: tuple[str, ...]) -> dict[str, tuple[int, bool]]:
+    """Parameters that the kernel's body assigns to: name -> (line, augmented)."""
+    tree = source_tree(function)
+    return parameter_rebinds(tree, names) if tree else {}
+
+
+@functools.lru_cache(maxsize=1024)
 def returned_value(function: types.FunctionType) -> int | None:
     """Line of a `return value` at the kernel's own level, None when there is none."""
     tree = source_tree(function)

@@ -103,10 +103,10 @@ def memory_of(name: str, value: Any) -> tuple[np.ndarray, DataType]:
     if _is_torch(value):
         array, dtype = _torch_memory(name, value)
     elif isinstance(value, np.ndarray):
-        array, dtype = value, from_numpy(value.dtype)
         if not value.dtype.isnative:
             raise DTypeError(f"argument `{name}` has byte order {value.dtype.byteorder!r}: convert it with "
                              "a.astype(a.dtype.newbyteorder('='))")
+        array, dtype = value, from_numpy(value.dtype)
         if not array.flags.c_contiguous:
             raise PyptoRuntimeError(f"not all tensors are contiguous: argument `{name}` has strides {array.strides} "
                                     f"for shape {list(array.shape)}; pass np.ascontiguousarray({name})")

@@ -16,10 +16,9 @@ from ..trace.context import Running
 from ..trace.faults import raise_core_error
 from ..trace.lower import Builder
 from ..trace.session import warn
-from ..trace.source import parameter_rebinds
 from ..trace.stepper import Stepper
 from ..trace.tiles import Scope
-from .annotations import source_tree
+from .annotations import rebound_parameters
 from .arrays import Argument
 from .compiled import Compiled, core_args, handles, present, stepped_loops
 
@@ -122,8 +121,8 @@ def execute(call: Call, compiled: Compiled, cache_hit: bool, record: Callable[[L
 def _check_outputs(call: Call, written: Container[int], read: Container[int], last: LastRun) -> None:
     """Rule output.unwritten: a parameter is rebound, or no argument is written at all."""
     arguments = present(call.arguments)
-    code, tree = call.function.__code__, source_tree(call.function)
-    rebinds = parameter_rebinds(tree, [a.name for a in arguments]) if tree else {}
+    code = call.function.__code__
+    rebinds = rebound_parameters(call.function, tuple(a.name for a in arguments))
     file = code.co_filename.rpartition("/")[2]
     found = False
     for number, a in enumerate(arguments):

@@ -1,0 +1,466 @@
+"""Decorating, binding and launching kernels."""
+import dataclasses
+import threading
+import warnings
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pypto_sim as pypto
+
+F32, B16, I32 = pypto.DT_FP32, pypto.DT_BF16, pypto.DT_INT32
+DYN = pypto.DYNAMIC
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pypto.PyptoWarning)
+        yield
+
+
+def f32(*shape):
+    return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+
+
+def doubling(annotation, **options):
+    def double(a: annotation, out: annotation):
+        pypto.set_vec_tile_shapes(*[16] * a.dim)
+        out[:] = a * 2.0
+    return pypto.frontend.jit(double, **options) if options else pypto.frontend.jit(double)
+
+
+def runs(kernel, *shape):
+    a, out = f32(*shape), np.zeros(shape, np.float32)
+    assert kernel(a, out) is None
+    return np.array_equal(out, a * 2)
+
+
+@pytest.mark.parametrize("annotation", [
+    pypto.Tensor, pypto.Tensor(), pypto.Tensor([]), pypto.Tensor([4, 16], F32), pypto.Tensor((4, 16)),
+    pypto.Tensor([DYN, 16], F32), pypto.Tensor([pypto.DYN, pypto.STATIC], F32), pypto.Tensor([-1, 16], F32),
+    pypto.Tensor([...]), pypto.Tensor([4, ...], F32), pypto.Tensor([pypto.frontend.dynamic("B"), 16], F32),
+    pypto.Tensor[[4, 16], F32], pypto.Tensor[F32], pypto.Tensor[[DYN, 16], F32, pypto.TileOpFormat.TILEOP_ND],
+    pypto.Tensor[[4, 16], {"name": "x", "dtype": F32}], pypto.tensor([4, 16], F32), pypto.tensor([4, 16], F32, "a"),
+])
+def test_annotation_forms(annotation):
+    assert runs(doubling(annotation), 4, 16)
+
+
+@pytest.mark.parametrize("annotation, text", [
+    (pypto.Tensor([4, 8], F32), "axis 1 must be 8"), (pypto.Tensor([4], F32), "1 axes"),
+    (pypto.Tensor([4, 16, ...]), None), (pypto.Tensor([4, 16, 1, ...]), "at least 3"),
+    (pypto.Tensor([4, 16], B16), "DT_BF16"), (pypto.Tensor[[4, 16], I32], "DT_INT32"),
+])
+@pytest.mark.parametrize("profile", ["lenient", "0.2", "master", "guide"])
+def test_mismatch_names_parameter_expected_and_got(annotation, text, profile):
+    kernel = doubling(annotation)
+    with pypto.config(profile=profile):
+        if text is None:
+            assert runs(kernel, 4, 16)
+            return
+        with pytest.raises(pypto.PyptoError, match=text) as e:
+            runs(kernel, 4, 16)
+    assert "`a`" in str(e.value) and ("[4, 16]" in str(e.value) or "DT_FP32" in str(e.value))
+    assert e.value.kernel == "double" and e.value.line.startswith("test_jit.py:")
+    assert isinstance(e.value, (ValueError, TypeError)) and isinstance(e.value, RuntimeError)
+
+
+def test_bad_annotations():
+    for make in (lambda: pypto.Tensor("ab"), lambda: pypto.Tensor([1.5, 2]), lambda: pypto.Tensor([..., 4]),
+                 lambda: pypto.Tensor([4], "fp32"), lambda: pypto.Tensor[3], lambda: pypto.Tensor[{"size": 3}]):
+        with pytest.raises(TypeError):
+            make()
+
+
+def test_named_axes_must_agree():
+    B = pypto.frontend.dynamic("B")
+
+    @pypto.jit
+    def add(a: pypto.Tensor([B, 16]), b: pypto.Tensor([B, 16]), twice: pypto.Tensor([B * 2, 16])):
+        pypto.set_vec_tile_shapes(1, 16)
+        for i in pypto.loop(B):
+            twice[i:i + 1] = a[i:i + 1] + b[i:i + 1]
+            twice[B + i:B + i + 1] = a[i:i + 1]
+    a, out = f32(3, 16), np.zeros((6, 16), np.float32)
+    add(a, a.copy(), out)
+    assert np.array_equal(out, np.concatenate([a * 2, a]))
+    with pytest.raises(ValueError, match="`B`, which is 3 elsewhere"):
+        add(a, f32(4, 16), out)
+    with pytest.raises(ValueError, match="= 6"):
+        add(a, a.copy(), np.zeros((5, 16), np.float32))
+
+
+def test_string_annotations_see_globals_and_closures():
+    names = {"pypto": pypto, "np": np}
+    source = (
+        "from __future__ import annotations\n"
+        "def factory(n, dtype):\n"
+        "    width = n * 2\n"
+        "    @pypto.frontend.jit()\n"
+        "    def k(a: pypto.Tensor([4, width], dtype), out: pypto.Tensor([4, width], dtype), scale: float = 2.0):\n"
+        "        pypto.set_vec_tile_shapes(4, 16)\n"
+        "        out[:] = a * scale\n"
+        "    return k\n")
+    exec(compile(source, "<strings>", "exec"), names)
+    kernel = names["factory"](8, F32)
+    assert runs(kernel, 4, 16)
+    with pytest.raises(ValueError, match="axis 1 must be 16"):
+        runs(kernel, 4, 32)
+
+
+def test_parameter_rules():
+    with pytest.raises(ValueError, match="Non-tensor parameters must come after all tensor parameters"):
+        @pypto.frontend.jit
+        def wrong(n: int, a: pypto.Tensor):
+            pass
+    for kind in ("*a", "**a", "*, a", "a, /"):
+        names = {"pypto": pypto}
+        exec(f"def k({kind}): pass", names)
+        with pytest.raises(ValueError, match="plain parameters"):
+            pypto.frontend.jit(names["k"])
+    with pytest.raises(TypeError, match="decorates a function"):
+        pypto.frontend.jit(3 .__add__)
+
+
+@dataclasses.dataclass
+class Sizes:
+    rows: int
+    scale: float = 3.0
+
+
+@pypto.frontend.jit(runtime_options={"run_mode": pypto.RunMode.NPU, "stitch_function_max_num": 128})
+def scaled(a: pypto.Tensor([DYN, 16], F32), out: pypto.Tensor([DYN, 16], F32), sizes, mode="mul", plus=0.0):
+    pypto.set_vec_tile_shapes(sizes.rows, 16)
+    out[:] = a * sizes.scale + plus if mode == "mul" else a
+
+
+def test_scalars_of_any_type_defaults_and_keywords():
+    a, out = f32(2, 16), np.zeros((2, 16), np.float32)
+    scaled(a, out, Sizes(2))
+    assert np.array_equal(out, a * 3)
+    scaled(a, out, Sizes(2, 4.0), plus=1.0)
+    assert np.array_equal(out, a * 4 + 1)
+    sizes = Sizes(2, 5.0)
+    scaled(a, out, sizes, "mul")
+    sizes.scale = 6.0                          # a changed object is another signature
+    scaled(a, out, sizes, "mul")
+    assert np.array_equal(out, a * 6) and not scaled.last_run.cache_hit
+    scaled(a, out, sizes, mode="copy")
+    assert np.array_equal(out, a)
+    scaled(a, out, sizes, mode="copy")
+    assert scaled.last_run.cache_hit
+
+
+@pytest.mark.parametrize("args, kwargs, text", [
+    ((), {}, "Expected at least 2 tensor"), ((f32(2, 16),), {}, "missing: out"),
+    ((f32(2, 16), f32(2, 16)), {}, "misses the argument `sizes`"),
+    ((f32(2, 16), f32(2, 16), 1, 2, 3, 4), {}, "takes 5 arguments"),
+    ((f32(2, 16), f32(2, 16), 1), {"size": 1}, "no parameter `size`"),
+    ((f32(2, 16), f32(2, 16), 1), {"a": f32(2, 16)}, "twice"),
+    ((f32(2, 16), f32(2, 16), f32(2, 16)), {}, "not annotated"),
+    ((f32(2, 16), 3, Sizes(2)), {}, "must be a numpy array or a torch tensor"),
+])
+def test_wrong_calls(args, kwargs, text):
+    with pytest.raises(RuntimeError, match=text) as e:
+        scaled(*args, **kwargs)
+    assert isinstance(e.value, pypto.PyptoError) and "test_jit.py" in e.value.line
+
+
+def test_tensors_by_keyword_only_under_lenient():
+    a, out = f32(2, 16), np.zeros((2, 16), np.float32)
+    scaled(a, out=out, sizes=Sizes(2))
+    assert np.array_equal(out, a * 3)
+    with pypto.config(profile="master"), pytest.raises(RuntimeError, match="Expected at least 2 tensor"):
+        scaled(a, out=out, sizes=Sizes(2))
+
+
+def test_returned_values_are_refused_before_anything_runs():
+    @pypto.frontend.jit
+    def returns(a: pypto.Tensor, out: pypto.Tensor):
+        out[:] = a
+        return out
+    out = np.zeros((2, 16), np.float32)
+    with pytest.raises(ValueError, match="returns nothing"):
+        returns(f32(2, 16), out)
+    assert not out.any()
+
+
+# --- arrays
+def test_numpy_and_ml_dtypes_zero_copy():
+    @pypto.frontend.jit
+    def copy(a: pypto.Tensor, out: pypto.Tensor):
+        out[:] = a
+    for dtype in ("f4", "f2", ml_dtypes.bfloat16, "i4", "i1", "u1", "i8", "?"):
+        a = (np.arange(32).reshape(2, 16) % 2).astype(dtype)
+        out = np.zeros_like(a)
+        copy(a, out)
+        assert out.tobytes() == a.tobytes()
+
+
+def test_a_0d_array_becomes_rank_1():
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor([1], F32), out: pypto.Tensor([1], F32)):
+        pypto.set_vec_tile_shapes(8)
+        out[:] = a + 1.0
+    a, out = np.array(2.0, np.float32), np.array(0.0, np.float32)
+    k(a, out)
+    assert out == 3
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        a = torch.arange(32).reshape(2, 16).to(dtype)
+        out = torch.zeros_like(a)
+        doubling(pypto.Tensor())(a, out)
+        assert torch.equal(out, a * 2)
+    grad = torch.ones(2, 16, requires_grad=True)
+    out = torch.zeros(2, 16)
+    doubling(pypto.Tensor())(grad, out)
+    assert torch.equal(out, torch.full((2, 16), 2.0))
+    with pytest.raises(RuntimeError, match="not all tensors are contiguous"):
+        doubling(pypto.Tensor())(torch.ones(16, 2).t(), out)
+    with pytest.raises(RuntimeError, match="meta"):
+        doubling(pypto.Tensor())(torch.ones(2, 16, device="meta"), out)
+    with pytest.raises(TypeError, match="complex64"):
+        doubling(pypto.Tensor())(torch.ones(2, 16, dtype=torch.complex64), out)
+    wrapped = pypto.from_torch(torch.ones(2, 16), "w")
+    doubling(pypto.Tensor())(wrapped, out)
+    assert torch.equal(out, torch.full((2, 16), 2.0))
+
+
+@pytest.mark.parametrize("array, error, text", [
+    (np.ones((16, 4), np.float32).T, RuntimeError, "contiguous"),
+    (np.ones((4, 16), ">f4"), TypeError, "byte order"),
+    (np.ones((4, 16), np.complex64), TypeError, "complex64"),
+    (np.ones((4, 16), ml_dtypes.float8_e4m3fn), TypeError, "FP8E4M3"),
+    (np.ones((1,) * 7, np.float32), ValueError, "rank 7"),
+])
+def test_arrays_that_cannot_be_used(array, error, text):
+    with pytest.raises(error, match=text) as e:
+        doubling(pypto.Tensor())(array, np.zeros((4, 16), np.float32))
+    assert isinstance(e.value, pypto.PyptoError)
+
+
+def test_more_than_int32_max_elements():
+    huge = np.empty(2**31, np.int8)            # never touched: no memory is used
+    with pytest.raises(ValueError, match="INT32_MAX"):
+        doubling(pypto.Tensor())(huge, np.zeros((4, 16), np.float32))
+
+
+def test_an_unused_empty_argument_is_no_problem():
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, nothing: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(4, 16)
+        out[:] = a * 2.0
+    a, out = f32(4, 16), np.zeros((4, 16), np.float32)
+    k(a, np.zeros((0,), np.float32), out)
+    assert np.array_equal(out, a * 2)
+
+
+@pytest.mark.parametrize("mode", ["auto", "step"])
+def test_read_only_output(mode):
+    out = np.zeros((4, 16), np.float32)
+    out.flags.writeable = False
+    with pypto.config(mode=mode), pytest.raises(ValueError, match="`out` is written, but its memory is read-only") as e:
+        doubling(pypto.Tensor())(f32(4, 16), out)
+    assert e.value.rule == "arg.read_only" and not out.any()
+
+
+@pytest.mark.parametrize("mode", ["auto", "step"])
+def test_overlapping_arguments(mode):
+    whole = f32(8, 16)
+    with pypto.config(mode=mode):
+        with pytest.raises(RuntimeError, match="overlap partly") as e:
+            doubling(pypto.Tensor())(whole[0:4], whole[2:6])
+        assert e.value.rule == "arg.overlap"
+        kernel = doubling(pypto.Tensor())
+        with pytest.warns(pypto.PyptoWarning, match="same memory"):
+            kernel(whole, whole)
+    assert np.array_equal(whole, f32(8, 16) * 2)
+
+
+# --- outputs
+@pytest.mark.parametrize("mode", ["auto", "step"])
+def test_output_never_written(mode):
+    @pypto.frontend.jit
+    def rebinds(a: pypto.Tensor, y: pypto.Tensor):
+        pypto.set_vec_tile_shapes(2, 16)
+        y = a + 1.0  # noqa: F841 - the mistake under test
+
+    @pypto.frontend.jit
+    def augments(a: pypto.Tensor, y: pypto.Tensor):
+        pypto.set_vec_tile_shapes(2, 16)
+        y += a
+
+    @pypto.frontend.jit
+    def writes_nothing(a: pypto.Tensor, y: pypto.Tensor):
+        pypto.set_vec_tile_shapes(2, 16)
+        a + 1.0
+
+    @pypto.frontend.jit
+    def rebinds_an_input(a: pypto.Tensor, y: pypto.Tensor):
+        pypto.set_vec_tile_shapes(2, 16)
+        a = a + 1.0
+        y[:] = a
+    with pypto.config(mode=mode):
+        for kernel in (rebinds, augments, writes_nothing):
+            y = np.full((2, 16), 123, np.float32)
+            with pytest.warns(pypto.PyptoWarning, match=r"`y`.*`y\[:\] = \.\.\.`") as found:
+                kernel(f32(2, 16), y)
+            assert found[0].message.rule == "output.unwritten" and (y == 123).all()
+        rebinds_an_input(f32(2, 16), y)
+        assert not [f for f in rebinds_an_input.last_run.warnings if f.rule == "output.unwritten"]
+
+
+def test_warnings_come_again_on_a_cache_hit_once_per_line():
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        for i in pypto.loop(4):
+            out[i:i + 1] = a[i:i + 1] * 2.0 + 1.0
+    for hit in (False, True):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            k(f32(4, 16), np.zeros((4, 16), np.float32))
+        assert k.last_run.cache_hit is hit
+        rules = [w.message.rule for w in found]
+        assert rules.count("tile.vec_unset") == 1 and len(rules) == len({(w.message.rule, w.lineno) for w in found})
+        assert found[0].filename == __file__
+
+
+# --- several kernels, shapes, threads
+def test_repeated_calls_with_new_shapes_and_the_cache():
+    kernel = doubling(pypto.Tensor([DYN, 16], F32))
+    for rows in (1, 2, 3, 2, 1):
+        assert runs(kernel, rows, 16)
+    assert len(kernel.cache) == 3 and kernel.last_run.cache_hit
+
+
+def test_changed_globals_and_closures_are_seen():
+    scale = 2.0
+
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(4, 16)
+        out[:] = a * scale
+    a, out = f32(4, 16), np.zeros((4, 16), np.float32)
+    for scale in (2.0, 3.0, 2.0):
+        k(a, out)
+        assert np.array_equal(out, a * scale)
+    assert k.last_run.cache_hit
+
+
+def test_factories_make_separate_kernels():
+    def make(scale):
+        @pypto.frontend.jit
+        def k(a: pypto.Tensor, out: pypto.Tensor):
+            pypto.set_vec_tile_shapes(4, 16)
+            out[:] = a * scale
+        return k
+    a, out = f32(4, 16), np.zeros((4, 16), np.float32)
+    two, five = make(2.0), make(5.0)
+    for kernel, scale in ((two, 2), (five, 5), (two, 2)):
+        kernel(a, out)
+        assert np.array_equal(out, a * scale)
+
+
+def test_two_threads_at_once():
+    kernel = doubling(pypto.Tensor([DYN, 16], F32))
+    failed = []
+
+    def work(rows):
+        try:
+            for n in range(20):
+                with pypto.config(mode="step" if n % 5 == 0 else "auto"):
+                    assert runs(kernel, rows + n % 3, 16)
+                    assert kernel.last_run.mode == ("step" if n % 5 == 0 else "replay")
+        except BaseException as e:  # noqa: BLE001 - reported below
+            failed.append(e)
+    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+
+
+def test_a_kernel_inside_a_kernel_is_inlined():
+    inner = doubling(pypto.Tensor([4, 16], F32))
+
+    @pypto.frontend.jit
+    def outer(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(4, 16)
+        t = pypto.tensor([4, 16], F32, "t")
+        inner(a + 1.0, t)
+        out[:] = t
+    a, out = f32(4, 16), np.zeros((4, 16), np.float32)
+    outer(a, out)
+    assert np.array_equal(out, (a + 1) * 2)
+
+    @pypto.frontend.jit
+    def wrong(a: pypto.Tensor, out: pypto.Tensor):
+        inner(a, np.zeros((4, 16), np.float32))
+    with pytest.raises(RuntimeError, match="must be a tensor of that kernel"):
+        wrong(a, out)
+
+
+# --- options
+def test_unknown_options_name_the_nearest():
+    with pytest.raises(KeyError, match="runtime_options"):
+        pypto.frontend.jit(runtime_option={})
+    with pytest.raises(KeyError, match="stitch_function_max_num"):
+        doubling(pypto.Tensor, runtime_options={"stitch_function_max": 3})
+    with pytest.raises(RuntimeError, match="RunMode"):
+        doubling(pypto.Tensor, runtime_options={"run_mode": 7})
+    with pytest.raises(ValueError, match="1 to 1024"):
+        doubling(pypto.Tensor, runtime_options={"stitch_function_max_num": 0})
+
+
+def test_jit_options_win_over_config():
+    kernel = doubling(pypto.Tensor([4, 16], F32), profile="master", mode="step")
+    with pypto.config(profile="lenient", mode="auto"):
+        assert runs(kernel, 4, 16)
+    assert kernel.last_run.mode == "step"
+    with pytest.raises(RuntimeError, match="positional"):
+        kernel(f32(4, 16), out=f32(4, 16))
+
+
+def test_options_as_decorator_of_a_kernel():
+    seen = []
+
+    @pypto.options(vec_tile_shapes=[4, 16], pass_options={"enable_slice": True})
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        seen.append((pypto.get_vec_tile_shapes(), pypto.get_pass_options()))
+        out[:] = a * 2.0
+    assert runs(k, 4, 16)
+    assert seen[-1] == ([4, 16], {"enable_slice": True})
+    assert not [f for f in k.last_run.warnings if f.rule == "tile.vec_unset"]
+
+
+def test_last_run_before_the_first_call():
+    with pytest.raises(RuntimeError, match="not been called"):
+        _ = doubling(pypto.Tensor).last_run
+
+
+# --- outside jit
+def test_function_context():
+    a = pypto.from_torch(f32(4, 16), "a")
+    data = np.zeros((4, 16), np.float32)
+    out = pypto.from_torch(data, "out")
+    with pypto.function("f", a, out):
+        pypto.set_vec_tile_shapes(1, 16)
+        for i in pypto.loop(4):
+            if pypto.cond(i == 2):
+                pypto.assemble(a[i:i + 1] * 2.0, [i, 0], out)
+            else:
+                pypto.assemble(a[i:i + 1], [i, 0], out)
+        with pytest.raises(RuntimeError, match="nested"), pypto.function("g", a):
+            pass
+    want = f32(4, 16)
+    want[2] *= 2
+    assert np.array_equal(data, want)
+    with pytest.raises(RuntimeError, match="kernel"):
+        a + 1.0
