@@ -75,10 +75,15 @@ class Call:
     """One operation with its operands, as the footprint functions see it."""
 
     def __init__(self, spec: OpSpec, outs: Sequence[Typed], ins: Sequence[Typed], ints: Sequence[int], numerics: str,
-                 in_names: Sequence[str] = ()) -> None:
-        self.spec, self.ints, self.numerics = spec, tuple(ints), numerics
+                 combine_axis: bool = False) -> None:
+        self.spec, self.ints, self.numerics, self.combine_axis = spec, tuple(ints), numerics, combine_axis
         self.outs, self.ins = tuple(outs), tuple(ins)
-        self.in_names = tuple(in_names) or tuple(_name(t, i) for i, t in enumerate(ins))
+        self.in_names = tuple(_name(t, i) for i, t in enumerate(ins))
+
+    def signature(self, tile: Tile, limit: int) -> tuple[Any, ...]:
+        """What the footprint depends on."""
+        return (self.spec.name, self.numerics, self.ints, self.combine_axis, tile, limit,
+                tuple((sizes(t), t.dtype) for t in (*self.ins, *self.outs)), len({id(t) for t in self.ins}))
 
     @property
     def tiled(self) -> Typed:
@@ -99,7 +104,8 @@ class Call:
         return self.live("result" if i == 0 else f"result {i}", shape, self.width(self.outs[i].dtype))
 
     def distinct(self, shape: Sequence[int]) -> list[Live]:
-        """One tile of `shape` per distinct operand."""
+        """One tile of `shape` per distinct operand: a broadcast one is expanded first, except along the last axis under
+        combine_axis."""
         seen: set[Any] = set()
         found = []
         for i, t in enumerate(self.ins):
@@ -107,7 +113,8 @@ class Call:
             key = id(t) if key is None else key
             if key not in seen:
                 seen.add(key)
-                found.append(self.operand(i, shape))
+                inline = self.combine_axis and shape and sizes(t)[-1] == 1
+                found.append(self.operand(i, (*shape[:-1], 1) if inline else shape))
         return found
 
     def with_result(self, operands: list[Live], result: Live) -> list[Live]:
@@ -329,6 +336,10 @@ def text_of(name: str, call: Call, tile: Tile, needed: int, live: list[Live], li
             f"{limit} B. Live: {', '.join(map(str, live))}{shared}. {advice}")
 
 
+_fitting: set[tuple[Any, ...]] = set()         # signatures of calls that fit: loops repeat them
+MAX_FITTING = 65536
+
+
 def prepare(session: Any, spec: OpSpec, outs: Sequence[Typed], ins: Sequence[Typed], ints: Sequence[int] = (),
             vec_tile: Tile | None = None, name: str = "") -> Tile | None:
     """Vector tile in force for one operation, after checking it and what it needs of UB.
@@ -339,7 +350,7 @@ def prepare(session: Any, spec: OpSpec, outs: Sequence[Typed], ins: Sequence[Typ
     """
     if spec.cost in TILELESS:
         return vec_tile if vec_tile is not None else session.vec_tile
-    call = Call(spec, outs, ins, ints, session.config.numerics)
+    call = Call(spec, outs, ins, ints, session.config.numerics, bool(session.operation_options.get("combine_axis")))
     shape = sizes(call.tiled)
     limit = int(session.device["capacity.ub"])
     name = name or f"pypto.{spec.parent or spec.name}"
@@ -361,7 +372,12 @@ def prepare(session: Any, spec: OpSpec, outs: Sequence[Typed], ins: Sequence[Typ
                                       f"{tile[len(shape) - 1] * widest} bytes; it must be a multiple of {BLOCK_BYTES} "
                                       "bytes.")
     used = clamp(tile, shape)
+    signature = call.signature(used, limit)
+    if signature in _fitting:
+        return tile
     found = overflow(stages_of(call, used), limit)
+    if found is None and len(_fitting) < MAX_FITTING:
+        _fitting.add(signature)
     if found is not None and len(session.vec_tile or ()) < len(shape):    # our choice, not the user's: make it fit
         smaller = largest_fitting(call, used, limit)
         if smaller is not None:

@@ -188,3 +188,12 @@ def test_reduce_scratch_formula():
     assert capacity.reduce_scratch((8, 64), 0, 4, "sum") == (4, 64)
     assert capacity.reduce_scratch((8, 64), 0, 4, "amax") == ()
     assert capacity.reduce_scratch((4096,), 0, 4, "sum") == (2048,)
+
+
+def test_combine_axis_keeps_the_last_axis_of_a_broadcast_operand(dry, F):
+    """The option inlines last-axis broadcasts: no expanded copy of the column."""
+    s = dry(tile=(64, 640))
+    call = lambda: F.sub(s.tensor((256, 640)), s.tensor((256, 1)))
+    assert needed(call, s) == 2 * 64 * 640 * 4
+    s.set_scope(groups={"operation": {"combine_axis": True}})
+    assert needed(call, s) == 0

@@ -7,7 +7,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +116,11 @@ class Session:
     def options(self) -> dict[str, Any]:
         """Pass options in force."""
         return dict(self.scope.groups.get("pass", {}))
+
+    @property
+    def operation_options(self) -> Mapping[str, Any]:
+        """Operation options in force, such as combine_axis."""
+        return self.scope.groups.get("operation", {})
 
     def line(self) -> str:
         """ "file:line" of the innermost frame outside the package."""
