@@ -48,15 +48,16 @@ class Source:
     def scalar(self):
         choices = [str(self.r.randrange(8)), "cu[1]"] + self.indices * 3
         if self.indices:
-            choices += [f"{self.r.choice(self.indices)} + {self.r.randrange(3)}", f"cu[{self.r.choice(self.indices)} % 4]",
-                        f"pypto.min({self.r.choice(self.indices)}, 3)", f"{self.r.choice(self.indices)} * 2 // 3"]
+            i = self.r.choice(self.indices)
+            choices += [f"{i} + {self.r.randrange(3)}", f"cu[{i} % 4]", f"pypto.min({i}, 3)", f"{i} * 2 // 3"]
         return self.r.choice(choices)
 
     def condition(self):
         r = self.r
         if self.indices and r.random() < 0.4:
             return r.choice(["pypto.is_loop_begin({i})", "pypto.is_loop_end({i})"]).format(i=self.indices[-1])
-        ops = [f"{self.scalar()} {r.choice(['<', '>=', '==', '!='])} {r.randrange(7)}" for _ in range(r.choice([1, 1, 2]))]
+        ops = [f"{self.scalar()} {r.choice(['<', '>=', '==', '!='])} {r.randrange(7)}"
+               for _ in range(r.choice([1, 1, 2]))]
         if r.random() < 0.1:
             ops[0] = f"n < {r.randrange(5)}"
         return r.choice([" and ", " or "]).join(ops)
@@ -75,8 +76,8 @@ class Source:
             self.put(depth, r.choice([f"{s}[:] = {s} * 0.75 + x", f"{s}[:] = x", f"{s}[:] = x * {s} + 0.1",
                                       f"pypto.assemble(x, [0, 0], {s})", f"x = x + {s}"]))
         elif what == "name":
-            self.put(depth, r.choice(["x = x * 1.25", "x = x + kept", "f = 0.5", f"f = {r.randrange(1, 4)}.0", "x = x * f",
-                                      "x = kept * 2.0"]))
+            self.put(depth, r.choice(["x = x * 1.25", "x = x + kept", "f = 0.5", f"f = {r.randrange(1, 4)}.0",
+                                      "x = x * f", "x = kept * 2.0"]))
         elif what == "state":
             self.put(depth, r.choice(["n += 1", "kept = x", "kept = s0", "x, kept = kept, x", "n = 2", "f = f * 0.5"]))
         elif what == "store":
@@ -88,8 +89,8 @@ class Source:
 
     def loop(self, depth, levels):
         r, i = self.r, f"i{len(self.indices)}"
-        call = r.choice([f"pypto.loop({r.randrange(5)})", f"pypto.loop(1, {r.randrange(1, 6)})", "pypto.loop(cu[1], cu[3])",
-                         f"pypto.loop(0, 6, {r.randrange(1, 4)})", "pypto.loop(cu[2])"]
+        call = r.choice([f"pypto.loop({r.randrange(5)})", f"pypto.loop(1, {r.randrange(1, 6)})",
+                         "pypto.loop(cu[1], cu[3])", f"pypto.loop(0, 6, {r.randrange(1, 4)})", "pypto.loop(cu[2])"]
                         + ([f"pypto.loop({self.indices[-1]}, 4)"] if self.indices else []))
         self.put(depth, f"for {i} in {call}:")
         self.indices.append(i)

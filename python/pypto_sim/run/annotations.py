@@ -185,9 +185,8 @@ def _stands_for(given: DataType, declared: DataType) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def source_tree(function: types.FunctionType) -> ast.FunctionDef | None:
-    """Syntax tree of a function, line numbers as in its file; None without source."""
-    code = function.__code__
+def source_tree(code: types.CodeType) -> ast.FunctionDef | None:
+    """Syntax tree of a function's code, line numbers as in its file; None without source."""
     text = "".join(linecache.getlines(code.co_filename))
     try:
         tree = ast.parse(text)
@@ -203,16 +202,16 @@ def source_tree(function: types.FunctionType) -> ast.FunctionDef | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def rebound_parameters(function: types.FunctionType, names: tuple[str, ...]) -> dict[str, tuple[int, bool]]:
+def rebound_parameters(code: types.CodeType, names: tuple[str, ...]) -> dict[str, tuple[int, bool]]:
     """Parameters that the kernel's body assigns to: name -> (line, augmented)."""
-    tree = source_tree(function)
+    tree = source_tree(code)
     return parameter_rebinds(tree, names) if tree else {}
 
 
 @functools.lru_cache(maxsize=1024)
-def returned_value(function: types.FunctionType) -> int | None:
+def returned_value(code: types.CodeType) -> int | None:
     """Line of a `return value` at the kernel's own level, None when there is none."""
-    tree = source_tree(function)
+    tree = source_tree(code)
     if tree is None:
         return None
     todo: list[ast.AST] = list(tree.body)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..config import KEYS, Config, active, checked
 from ..errors import HandleError, NeedsData, PyptoError, PyptoRuntimeError, PyptoTypeError, PyptoValueError
 from ..ops import options as option_groups
@@ -74,6 +76,9 @@ class Kernel:
             self._inline(session, args, kwargs)
             return
         call = self._bound(args, kwargs)
+        if missing := [a.name for a in present(call.arguments) if a.array is None]:
+            raise NeedsData(message(f"argument `{missing[0]}` has no data: a Spec is for pypto.estimate, a call takes "
+                                    "arrays", user_line(), self.__name__), line=user_line(), kernel=self.__name__)
         if call.config.mode == "step":
             compiled, hit = Compiled(None, "mode is step", "", False, [], [], []), False
         else:
@@ -127,7 +132,7 @@ class Kernel:
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
         config = active(self._config_overrides())
         name = self.__name__
-        if (line := returned_value(self.function)) is not None:
+        if (line := returned_value(self.function.__code__)) is not None:
             raise PyptoValueError(message("a kernel returns nothing: write results through a parameter, `out[:] = ...`",
                                           f"{self.function.__code__.co_filename.rpartition('/')[2]}:{line}", name))
         tensors, scalars = self.signature.bind(args, kwargs, config.profile in ("lenient", "guide"))
@@ -188,24 +193,37 @@ class Kernel:
                 session.symbols = outer
 
     def _stepped_program(self, call: Call, compiled: Compiled) -> KernelProgram:
-        missing = [a.name for a in present(call.arguments) if a.array is None]
-        if missing:
-            raise NeedsData(message(f"the kernel cannot be traced ({compiled.reason}), and to step it the data of "
-                                    f"{', '.join(f'`{m}`' for m in missing)} is needed", compiled.line, call.kernel),
-                            line=compiled.line, kernel=call.kernel)
         apply_settings(call.config)
-        copies = [a.array.copy() for a in present(call.arguments)]
+        arguments = present(call.arguments)
+        copies = [np.zeros(a.shape, a.dtype.np_dtype) if a.array is None else a.array.copy() for a in arguments]
         builder = Builder(call.config.numerics, core_args(call.arguments))
-        stepper = Stepper(builder, [c.reshape(-1).view("u1") for c in copies], 0, clamps(call.config), call.config,
-                          call.kernel, call.scope, call.symbols)
+        stepper = CostStepper(builder, [c.reshape(-1).view(np.uint8) for c in copies], 0, clamps(call.config),
+                              call.config, call.kernel, call.scope, call.symbols)
+        stepper.given = frozenset(n for n, a in enumerate(arguments) if a.array is not None)
+        stepper.complete = all(a.array is not None for a in arguments)
+        stepper.why = compiled.reason
         with Running(stepper):
             call.function(*handles(stepper, stepper, builder.args, call.arguments), *call.scalars)
             stepper.alive()
         builder.program.finish()
-        return KernelProgram(builder.program, self.__name__, present(call.arguments),
-                             [*call.findings, *stepper.findings.values()],
+        return KernelProgram(builder.program, self.__name__, arguments, [*call.findings, *stepper.findings.values()],
                              stepped_loops(stepper.seen, stepper.runs, compiled.reason), "step", compiled.reason,
                              call.config)
+
+
+class CostStepper(Stepper):
+    """Steps a kernel that cannot be traced for its items only. Arguments without data are zero; an element that may
+    depend on them raises NeedsData."""
+
+    given: frozenset[int] = frozenset()       # arguments that have data
+    complete = False                          # all have
+    why = ""
+
+    def _load(self, t: Tensor, index: tuple[Any, ...]) -> Any:
+        if not self.complete and (t.arg not in self.given or t.arg in self.written):
+            raise self.error(NeedsData, f"the kernel cannot be traced ({self.why}), and stepping it reads an "
+                             f"element of `{t.name or 'a computed tensor'}`, which depends on data that was not given")
+        return super()._load(t, index)
 
 
 def jit(function: Callable[..., Any] | None = None, **keywords: Any) -> Any:

@@ -122,7 +122,7 @@ def _check_outputs(call: Call, written: Container[int], read: Container[int], la
     """Rule output.unwritten: a parameter is rebound, or no argument is written at all."""
     arguments = present(call.arguments)
     code = call.function.__code__
-    rebinds = rebound_parameters(call.function, tuple(a.name for a in arguments))
+    rebinds = rebound_parameters(code, tuple(a.name for a in arguments))
     file = code.co_filename.rpartition("/")[2]
     found = False
     for number, a in enumerate(arguments):
