@@ -13,7 +13,7 @@ namespace {
 
 constexpr int WIDTH_MAX = 4 * W;
 constexpr int64_t B_PANEL_FLOATS = 8192;                          // a panel of B in the first-level cache
-constexpr int64_t RESIDENT_A_FLOATS = 1 << 18;
+constexpr int64_t RESIDENT_A_FLOATS = 1 << 18, RESIDENT_ROWS = 400;   // A whole, or a stretch of k of it, in L2
 constexpr int64_t BLOCK_K = 512, BLOCK_ROW_PANELS = 12;
 constexpr int64_t BLOCK_B_FLOATS = 1 << 21, BLOCK_COLUMNS = 512;
 constexpr int64_t B_GROUP = 4;                                    // panels of B packed together if rows run across them
@@ -52,7 +52,7 @@ public:
         check_range = !HAS_FMA && halves && !(a.type == DType::F16 && b.type == DType::F16);
         exact = HAS_FMA || halves;                               // with check_range: until a range says otherwise
         if (panels.rows <= R_WIDE && b.lane_stride == 1 && exact && !check_range) direct();
-        else if (panels.count * A_PITCH * g.k <= RESIDENT_A_FLOATS || panels.count == 1) resident(panels);
+        else if (panels.rows <= RESIDENT_ROWS || panels.count * A_PITCH * g.k <= RESIDENT_A_FLOATS) resident(panels);
         else blocked();
     }
 
@@ -153,7 +153,7 @@ private:
 
     void resident(const RowPanels& panels) {
         constexpr int width = 2 * W;
-        const int64_t limit = B_PANEL_FLOATS / width, group = b.lane_stride == 1 ? B_GROUP * width : width;
+        const int64_t limit = B_PANEL_FLOATS / width, group = (b.lane_stride == 1 || panels.count > 1 ? B_GROUP : 1) * width;
         ExponentRange a_range;
         float* packed_a = scratch(Scratch::PACKED_A, panels.count * g.k * A_PITCH);
         pack_a(panels, 0, g.k, packed_a, a_range);
