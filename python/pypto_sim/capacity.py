@@ -19,7 +19,7 @@ from .registry import Cost, OpSpec
 Tile = tuple[int, ...]
 BLOCK_BYTES = 32          # unit of UB: the last axis of every tile is rounded up to it
 REPEAT_BYTES = 256        # one vector repeat
-MASK_SCRATCH_BYTES = 12448      # compare and select
+SELECT_SCRATCH_BYTES = 12448    # where
 LOGICAL_SCRATCH_BYTES = 1216    # logical_and, logical_or
 TILELESS = frozenset({Cost.VIEW, Cost.CUBE, Cost.COMPOSITE})
 INPUT_TILED = frozenset({"sum", "amax", "amin", "prod", "transpose", "topk", "scatter"})   # tile rank follows the input
@@ -159,7 +159,7 @@ def _erf(c: Call, tile: Tile) -> Stages:
 
 def _select(c: Call, tile: Tile) -> Stages:
     return [[*c.with_result(c.distinct(tile), c.result(tile)),
-             Live("scratch", (MASK_SCRATCH_BYTES,), MASK_SCRATCH_BYTES)]]
+             Live("scratch", (SELECT_SCRATCH_BYTES,), SELECT_SCRATCH_BYTES)]]
 
 
 def _logical_not(c: Call, tile: Tile) -> int:
@@ -260,7 +260,7 @@ FOOTPRINT: dict[str, Callable[[Call, Tile], Stages]] = {
     "full": _one_tile, "arange": _one_tile, "clone": _one_tile,
 }
 for _kernel in ("eq", "ne", "lt", "le", "gt", "ge", "eqs", "nes", "lts", "les", "gts", "ges"):
-    FOOTPRINT[_kernel] = _scratch(lambda c, t: MASK_SCRATCH_BYTES)
+    FOOTPRINT[_kernel] = _scratch(lambda c, t: -(-math.prod(t) // 8))        # one bit per element
 
 
 def clamp(tile: Tile, shape: Tile) -> Tile:

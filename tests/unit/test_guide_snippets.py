@@ -23,8 +23,8 @@ WARNINGS = {
     "repeat_kv": {"shape.rank_above"},                                               # rank 5
     "online_attention": set(),
 }
-# (script, profile) -> rule that refuses it; every other pair runs. The guide's own hard constraints (tile set, one dtype)
-# refuse some of its own skeletons.
+# (script, profile) -> rule that refuses it; every other pair runs. The guide's own hard constraints (tile set, equal
+# dtypes) refuse some of its own skeletons.
 REFUSED = {
     ("gelu_tanh", "0.2"): "api.version",
     ("moe_gate", "0.2"): "api.version",
