@@ -153,7 +153,8 @@ private:
 
     void resident(const RowPanels& panels) {
         constexpr int width = 2 * W;
-        const int64_t limit = B_PANEL_FLOATS / width, group = (b.lane_stride == 1 || panels.count > 1 ? B_GROUP : 1) * width;
+        const bool grouped = b.lane_stride == 1 || panels.count > 1;
+        const int64_t limit = B_PANEL_FLOATS / width, group = grouped ? B_GROUP * width : width;
         ExponentRange a_range;
         float* packed_a = scratch(Scratch::PACKED_A, panels.count * g.k * A_PITCH);
         pack_a(panels, 0, g.k, packed_a, a_range);
