@@ -22,7 +22,9 @@ REPEAT_BYTES = 256        # one vector repeat
 SELECT_SCRATCH_BYTES = 12448    # where
 LOGICAL_SCRATCH_BYTES = 1216    # logical_and, logical_or
 TILELESS = frozenset({Cost.VIEW, Cost.CUBE, Cost.COMPOSITE})
-INPUT_TILED = frozenset({"sum", "amax", "amin", "prod", "transpose", "topk", "scatter"})   # tile rank follows the input
+# The tile rank follows the input.
+INPUT_TILED = frozenset({"sum", "amax", "amin", "prod", "argmax", "argmin", "cumsum", "cumprod", "transpose", "topk",
+                         "scatter"})
 # Operations whose result never takes the place of an operand (LOWERING_DETAIL 8.2).
 NEVER_SHARED = frozenset({"divs", "rdivs", "reciprocal", "round"})
 
@@ -157,6 +159,11 @@ def _erf(c: Call, tile: Tile) -> Stages:
     return [[c.live("operand, result and scratch, 5 fp32 tiles", (5, *tile), 4)]]
 
 
+def _fp32_tiles(count: int) -> Callable[[Call, Tile], Stages]:
+    """Footprint of a function that keeps `count` fp32 tiles, operand and result among them."""
+    return lambda c, tile: [[c.live(f"operand, result and scratch, {count} fp32 tiles", (count, *tile), 4)]]
+
+
 def _select(c: Call, tile: Tile) -> Stages:
     return [[*c.with_result(c.distinct(tile), c.result(tile)),
              Live("scratch", (SELECT_SCRATCH_BYTES,), SELECT_SCRATCH_BYTES)]]
@@ -259,6 +266,11 @@ FOOTPRINT: dict[str, Callable[[Call, Tile], Stages]] = {
     "scatter": _scatter, "scatter_update": _one_tile, "deinterleave": _split_pairs, "gathermask": _gathermask,
     "full": _one_tile, "arange": _one_tile, "clone": _one_tile,
 }
+FP32_TILES = {"sin": 5, "cos": 5, "atan": 5, "erfc": 5, "asin": 6, "acos": 6, "log1p": 6, "sinh": 6, "asinh": 6,
+              "acosh": 5, "cosh": 3, "cbrt": 4, "atan2": 7}
+for _kernel, _count in FP32_TILES.items():
+    FOOTPRINT[_kernel] = _fp32_tiles(_count)
+FOOTPRINT["argmax"] = FOOTPRINT["argmin"] = _reduce
 for _kernel in ("eq", "ne", "lt", "le", "gt", "ge", "eqs", "nes", "lts", "les", "gts", "ges"):
     FOOTPRINT[_kernel] = _scratch(lambda c, t: -(-math.prod(t) // 8))        # one bit per element
 

@@ -141,6 +141,10 @@ define("scalar.int_compare", "Comparisons take a float or Element scalar, not a 
        v0_2="error", master="error", guide="warn", error=errors.PyptoTypeError, source=_API)
 _always("scalar.range", "A scalar has no value in the tensor's element type.", errors.PyptoValueError)
 
+_lenient_warns("scalar.nonfinite", "A scalar operand must be finite.", errors.PyptoValueError, v0_2="off",
+               guide="warn")
+_always("scalar.zero", "An integer division by zero has no result.", errors.PyptoValueError)
+
 # --- shapes ---------------------------------------------------------------------------------------------------------
 _always("shape.rank", "The rank is outside the documented range.", errors.ShapeError)
 _lenient_warns("shape.rank_above", "The rank is above the documented maximum, although the result is obvious.",

@@ -15,6 +15,8 @@ CHAINS = {
     "log": (lambda F, x: F.log(x), ["cast", "log", "cast"]),
     "clip": (lambda F, x: F.clip(x, -1.0, 1.0), ["maxs", "mins"]),
     "pow": (lambda F, x: x ** 3, ["mul", "mul"]),
+    "log2": (lambda F, x: F.log2(x), ["cast", "log2", "cast"]),
+    "lrelu": (lambda F, x: F.lrelu(x), ["ges", "muls", "where"]),
 }
 
 

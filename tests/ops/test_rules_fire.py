@@ -66,7 +66,16 @@ CASES = [
     ("api.version", (W, E, OFF, OFF), lambda F, s: F.exp(s.tensor(), PrecisionType.INTRINSIC), {}),
     ("api.chip", (W, E, E, E), lambda F, s: F["experimental.online_softmax"](s.tensor(), 1.0), {}),
     ("api.chip", (W, E, E, E), lambda F, s: F.topk(s.tensor(), 2, algo=TopKAlgo.RADIX_SELECT), {}),
-    ("api.not_implemented", (E, E, E, E), lambda F, s: F.pow(s.tensor(), 2.5), {}),
+    ("scalar.nonfinite", (W, OFF, E, W), lambda F, s: F.fmod(s.tensor(), float("inf")), {}),
+    ("scalar.zero", (E, E, E, E), lambda F, s: F.remainder(s.tensor(dtype=D["int32"]), 0), {}),
+    ("scalar.range", (E, E, E, E), lambda F, s: F.pow(s.tensor(dtype=D["int8"]), 300), {}),
+    ("arg.type", (E, E, E, E), lambda F, s: F.bitwise_and(s.tensor(dtype=D["int16"]), 1.0), {}),
+    ("arg.value", (E, E, E, E), lambda F, s: F.lrelu(s.tensor(), -0.1), {}),
+    ("dtype.chip", (W, E, E, E), lambda F, s: F.bitwise_left_shift(s.tensor(dtype=D["int32"]), 1), {}),
+    ("shape.dim", (E, E, E, E), lambda F, s: F.var(s.tensor(), [0, -2]), {}),
+    ("shape.broadcast", (E, E, E, E), lambda F, s: F.axpy_(s.tensor((8, 1)), s.tensor()), {}),
+    ("shape.mismatch", (E, E, E, E), lambda F, s: F.prelu(s.tensor(), s.tensor((8,))), {}),
+    ("api.not_implemented", (E, E, E, E), lambda F, s: F.cast(s.tensor(), DataType.DT_FP8E4M3), {}),
     ("api.broken_method", (E, E, E, E), lambda F, s: s.tensor().where(s.tensor(), 1.0, 2.0), {}),
     ("alpha.removed", (W, OFF, E, W), lambda F, s: F.add(s.tensor(), s.tensor(), alpha=2), {}),
     ("cast.pair", (W, OFF, E, E), lambda F, s: F.cast(s.tensor(), D["int8"]), {}),
@@ -80,7 +89,7 @@ CASES = [
 ]
 # In some profile a case meets another rule first; that rule then stops the call.
 MEETS_FIRST = {"guide.unverified": "api.version", "dtype.version": "sum.fp32_only", "online.tile": "api.version",
-               "api.chip": "api.version"}
+               "api.chip": "api.version", "shape.broadcast": "api.version"}
 
 
 @pytest.mark.parametrize("profile", PROFILES)

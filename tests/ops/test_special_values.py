@@ -10,9 +10,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::pypto_sim.errors.PyptoWarning")
 F = {n: s.function for n, s in REGISTRY.items()}
 BF16, FP16 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)
 UNARY = ("abs", "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "erf", "relu", "floor", "ceil", "trunc",
-         "round", "sigmoid")
+         "round", "sigmoid", "sign", "exp2", "expm1", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
+         "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "cbrt")
 EXP_OVERFLOW = -88.7228
-SIGN_OF_ZERO = ("abs", "neg", "sqrt", "reciprocal", "floor", "ceil", "trunc", "round")
+SIGN_OF_ZERO = ("abs", "neg", "sqrt", "reciprocal", "floor", "ceil", "trunc", "round", "expm1", "log1p", "sin",
+                "tan", "asin", "atan", "sinh", "asinh", "atanh", "cbrt")
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 3.4028235e38, -3.4028235e38, 1e-45, -1e-45, 1e-38,
                     0.5, -0.5, 2.5, 88.0, -104.0], np.float32)
 
@@ -78,6 +80,58 @@ def test_masked_row_gives_nan_in_softmax():
     x[0] = -np.inf
     (got,) = evaluate(lambda t: F["softmax"](t, -1), x)
     assert np.isnan(got[0]).all() and (got[1] == 1 / 64).all()
+
+
+def test_masks_of_special_values():
+    x = SPECIAL[None]
+    for name, want in (("isnan", np.isnan(x)), ("isfinite", np.isfinite(x)), ("signbit", np.signbit(x) & ~np.isnan(x))):
+        np.testing.assert_array_equal(evaluate(F[name], x, tile=(1, 32))[0], want)
+    for dtype in (BF16, FP16):
+        x = all_values(dtype)
+        nan = np.isnan(x.astype(np.float32))
+        for name, want in (("isnan", nan), ("isfinite", np.isfinite(x.astype(np.float32))),
+                           ("signbit", (x.view(np.uint16) >= 0x8000) & ~nan)):
+            np.testing.assert_array_equal(evaluate(F[name], x, tile=(16, 256))[0], want)
+
+
+@pytest.mark.parametrize("name", ["fmod", "remainder", "atan2", "hypot", "copysign", "pow", "floor_div"])
+def test_special_pairs_of_functions(name):
+    a, b = (g.copy() for g in np.meshgrid(SPECIAL, SPECIAL))
+    (got,) = evaluate(F[name], a, b, tile=(8, 32))
+    with np.errstate(all="ignore"):
+        want = np.floor(a / b.astype(np.float64)) if name == "floor_div" else REGISTRY[name].reference(
+            a.astype(np.float64), b.astype(np.float64))
+    if name == "copysign":                       # the sign of NaN carries no meaning
+        got, want = np.where(np.isnan(b), 0, got), np.where(np.isnan(b), 0, want)
+    assert np.all(ulp_distance(got, want) <= 0.5 + 1e-9)
+
+
+def test_integer_edges_wrap():
+    low = np.array([[-2**31, -2**31, 7, -7, 2**31 - 1]], np.int32)
+    by = np.array([[-1, 3, -2, 2, -2**31]], np.int32)
+    pairs = list(zip(low[0].tolist(), by[0].tolist(), strict=True))
+    exact = lambda f: np.array([[f(a, b) for a, b in pairs]], np.int64).astype(np.int32)
+    for name, f in (("remainder", lambda a, b: a % b), ("floor_div", lambda a, b: a // b),
+                    ("ceil_div", lambda a, b: -(-a // b))):
+        np.testing.assert_array_equal(evaluate(F[name], low, by)[0], exact(f))
+
+
+def test_first_nan_is_the_extreme_and_sorts_last():
+    x = np.array([[1, np.nan, 5, np.nan], [3, 7, 7, 1]], np.float32)
+    assert evaluate(lambda t: F["argmax"](t, -1), x)[0].tolist() == [1, 1]
+    assert evaluate(lambda t: F["argmin"](t, -1), x)[0].tolist() == [1, 3]
+    assert evaluate(lambda t: F["argsort"](t), x)[0].tolist() == [[0, 2, 1, 3], [3, 0, 1, 2]]
+
+
+def test_axpy_writes_into_its_first_operand():
+    y, x = np.ones((8, 64), np.float32), np.full((8, 1), 2, np.float32)
+
+    def twice(a, b):
+        t = F["clone"](a)
+        assert F["axpy_"](t, b, 0.5) is t
+        return t
+
+    assert (evaluate(twice, y, x)[0] == 2).all() and (y == 1).all()
 
 
 def test_where_ignores_nan_of_the_other_side():

@@ -35,6 +35,8 @@ class Sample:
     fixed: dict[int, np.ndarray] = field(default_factory=dict)
     result: tuple[str | None, ...] = (None,)
     tag: str = ""
+    int_result: str = ""                 # element type of the result for integer operands, where it is another
+    types: tuple[str, ...] = ()          # element types to run; () for all of the operation
     terms: Callable[..., Any] | None = None    # for sums: (count, sum of |terms|) widens the bound
 
     @property
@@ -67,12 +69,18 @@ def exact(*arrays: np.ndarray) -> list[np.ndarray]:
             for a in arrays]
 
 
+FUNCTIONS = ("exp2", "expm1", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+             "asinh", "acosh", "atanh", "erfc", "cbrt")
 UNARY = ("abs", "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "erf", "relu", "floor", "ceil", "trunc",
-         "round", "sigmoid", "logical_not")
-BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
+         "round", "sigmoid", "logical_not", "sign", "signbit", "isnan", "isfinite", "lrelu", "bitwise_not", *FUNCTIONS)
+BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "fmod", "remainder", "floor_div", "ceil_div", "gcd",
+          "bitwise_and", "bitwise_or", "bitwise_xor")
+TWO_TENSORS = ("hypot", "atan2", "copysign", "expand_exp_dif")
+SHIFTS = ("bitwise_left_shift", "bitwise_right_shift")
+DIVIDES = ("div", "fmod", "remainder", "floor_div", "ceil_div")
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge", "greater")
 REDUCE = ("sum", "amax", "amin", "prod")
-MASK_RESULTS = (*COMPARE, "logical_not", "logical_and")
+MASK_RESULTS = (*COMPARE, "logical_not", "logical_and", "signbit", "isnan", "isfinite")
 
 
 def _sample(name: str, call: Callable[..., Any], reference: Callable[..., Any], **more: Any) -> Sample:
@@ -92,13 +100,18 @@ def _samples() -> list[Sample]:
     rng = np.random.default_rng(7)
     for name in UNARY:
         reference = _whole if name == "round" else REGISTRY[name].reference
-        add(_sample(name, lambda f, x: f(x), lambda x, r=reference: r(x)))
-        add(_sample(name, lambda f, x: f(x), lambda x, r=reference: r(x), shapes=((3, 2, 5, 7),), tag="4d"))
+        if name in ("exp2", "expm1"):
+            reference = (lambda x, r=reference: r(_real(x)))
+        more = {"int_result": "fp32"} if name in ("exp2", "expm1") else {}
+        add(_sample(name, lambda f, x: f(x), lambda x, r=reference: r(x), **more))
+        add(_sample(name, lambda f, x: f(x), lambda x, r=reference: r(x), shapes=((3, 2, 5, 7),), tag="4d", **more))
     for name in BINARY:
         reference = REGISTRY[name].reference
         ordered = (lambda a, b, r=reference: r(a, b))
         scaled = (lambda s, r: lambda x: r(x, s))
-        nonzero = {"low": 0.5, "high": 4.0} if name == "div" else {}
+        nonzero: dict[str, Any] = {"low": 0.5, "high": 4.0} if name in DIVIDES else {}
+        if name == "div":
+            nonzero["int_result"] = "fp32"
         add(_sample(name, lambda f, a, b: f(a, b), ordered, shapes=((8, 64), (8, 64)), **nonzero))
         add(_sample(name, lambda f, a, b: f(a, b), ordered, shapes=((8, 1), (64,)), tag="broadcast", **nonzero))
         for s in (3, -2):
@@ -110,6 +123,46 @@ def _samples() -> list[Sample]:
                     low=-1.0, high=1.0))
         add(_sample(name, lambda f, a: f(a, 1.0), lambda a, r=reference: r(a, 1), tag="scalar",
                     fixed={0: both.astype(np.float32)}, shapes=((8, 64),)))
+    for name in TWO_TENSORS:
+        reference = REGISTRY[name].reference
+        add(_sample(name, lambda f, a, b: f(a, b), lambda a, b, r=reference: r(_real(a), _real(b)),
+                    shapes=((8, 64), (8, 1)), int_result="fp32",
+                    types=("fp32", "bf16") if name == "expand_exp_dif" else ()))
+    for name in SHIFTS:
+        reference = REGISTRY[name].reference
+        add(_sample(name, lambda f, a: f(a, 3), lambda a, r=reference: r(a, 3)))
+        add(_sample(name, lambda f, a: f(5, a), lambda a, r=reference: r(5, a), low=1.0, tag="reverse"))
+    for axis in (-1, 0):
+        for name in ("cumsum", "cumprod"):
+            reference = REGISTRY[name].reference
+            add(_sample(name, lambda f, x, a=axis: f(x, a), lambda x, a=axis, r=reference: r(x, axis=a),
+                        shapes=((8, 20),), tag=f"axis{axis}", bound=40.0, low=0.5, high=1.5,
+                        int_result="int64"))
+        for name in ("argmax", "argmin"):
+            reference = REGISTRY[name].reference
+            add(_sample(name, lambda f, x, a=axis: f(x, a, True),
+                        lambda x, a=axis, r=reference: r(x, axis=a, keepdims=True), shapes=((16, 200),),
+                        tag=f"axis{axis}", result=("int32",)))
+        add(_sample("argsort", lambda f, x, a=axis: f(x, a), lambda x, a=axis: np.argsort(x, a, kind="stable"),
+                    shapes=((8, 40),), tag=f"axis{axis}", result=("int32",)))
+    add(_sample("argsort", lambda f, x: f(x, descending=True), lambda x: np.argsort(-x, -1, kind="stable"),
+                shapes=((8, 40),), tag="descending", result=("int32",)))
+    add(_sample("var", lambda f, x: f(x, -1), lambda x: x.var(-1, ddof=1)))
+    add(_sample("var", lambda f, x: f(x, [0, 2], correction=0, keepdim=True), lambda x: x.var((0, 2), keepdims=True),
+                shapes=((3, 4, 64),), tag="axes"))
+    add(_sample("var", lambda f, x: f(x), lambda x: x.var(ddof=1).reshape(1), tag="all"))
+    add(_sample("prelu", lambda f, x, w: f(x, w), lambda x, w: np.where(x >= 0, x, w.reshape(-1, 1) * x),
+                shapes=((2, 3, 64), (3,)), bound=1.0))
+    add(_sample("axpy_", lambda f, y, x: f(REGISTRY["clone"].function(y), x, 0.5), lambda y, x: y + 0.5 * x,
+                shapes=((8, 64), (8, 1)), bound=1.5, low=0.5))
+    signed = ("fp32", "fp16", "bf16", "int32", "int16", "int8")
+    for p in (-2, 5):
+        add(_sample("pow", lambda f, x, p=p: f(x, p), lambda x, p=p: _int_power(x, p), tag=str(p), types=signed))
+    add(_sample("pow", lambda f, x: f(x, 2.5), lambda x: _real(x) ** 2.5, tag="2.5", low=0.5, int_result="fp32",
+                types=("fp32", "fp16", "bf16", "int32")))
+    add(_sample("pow", lambda f, x, y: f(x, y), lambda x, y: x ** y, shapes=((8, 64), (8, 64)), tag="tensor", low=0.5,
+                high=3.0))
+    add(_sample("remainder", lambda f, x: f(7, x), lambda x: np.mod(7, x), tag="reverse", low=0.5, high=4.0))
     add(_sample("logical_and", lambda f, a, b: f(a, b), lambda a, b: np.logical_and(a != 0, b != 0),
                 shapes=((8, 64), (8, 64))))
     for name in REDUCE:
@@ -144,6 +197,17 @@ def _samples() -> list[Sample]:
 
 def _whole(x: Any) -> Any:
     return x if x.dtype == object else np.round(x)
+
+
+def _real(x: Any) -> Any:
+    return x.astype(np.float64)
+
+
+def _int_power(x: Any, p: int) -> Any:
+    if x.dtype != object:
+        return x ** p
+    return x ** p if p >= 0 else np.array([1 if v == 1 else (-1) ** p if v == -1 else 0 for v in x.ravel()],
+                                          dtype=object).reshape(x.shape)
 
 
 def _rms_norm(x: Any, g: Any) -> Any:

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from .. import registry
-from . import cast, compare, composite, create, elementwise, index, matmul, move, reduce
+from . import (
+    bits,
+    cast,
+    compare,
+    composite,
+    create,
+    division,
+    elementwise,
+    functions,
+    index,
+    matmul,
+    move,
+    predicates,
+    reduce,
+    statistics,
+)
 from ._checks import check_available
 from .operators import attach
 
-_MODULES = (elementwise, compare, reduce, cast, composite, move, index, create, matmul)
+_MODULES = (elementwise, compare, reduce, cast, composite, move, index, create, matmul, functions,
+            division, bits, predicates, statistics)
 
 registry.before_call = check_available
 attach(registry.REGISTRY)

@@ -132,7 +132,7 @@ class Check:
         else:
             self.rule("dtype.unsupported", f"{text}. Cast it with pypto.cast")
 
-    def same_dtype(self, **tensors: Tensor) -> None:
+    def same_dtype(self, /, **tensors: Tensor) -> None:
         """All tensors have one element type."""
         (first, a), *rest = tensors.items()
         for name, t in rest:
@@ -155,7 +155,7 @@ class Check:
         return value
 
     # --- several tensors --------------------------------------------------------------------------------------------
-    def broadcast(self, **tensors: Tensor) -> tuple[tuple[int, ...], Valid]:
+    def broadcast(self, /, **tensors: Tensor) -> tuple[tuple[int, ...], Valid]:
         """Common shape by numpy's rule, and its valid shape: per axis that of the first operand of full size."""
         shapes = [static_shape(t) for t in tensors.values()]
         rank = max(map(len, shapes))

@@ -19,14 +19,14 @@ FP32 = DataType.DT_FP32
 Number = int | float | Element | SymbolicScalar
 
 
-def binary_call(spec: OpSpec, input: Any, other: Any, *, symbolic: bool = True) -> Tensor:
-    """Tensor with tensor (broadcasting) or tensor with scalar."""
+def binary_call(spec: OpSpec, input: Any, other: Any, *, symbolic: bool = True, name: str = "input") -> Tensor:
+    """Tensor with tensor (broadcasting) or tensor with scalar. `name`: what messages call the first operand."""
     c = Check(spec)
-    a = c.tensor("input", input)
+    a = c.tensor(name, input)
     if isinstance(other, Tensor):
         b = c.tensor("other", other)
-        c.same_dtype(input=a, other=b)
-        shape, valid = c.broadcast(input=a, other=b)
+        c.same_dtype(**{name: a, "other": b})
+        shape, valid = c.broadcast(**{name: a, "other": b})
         return c.emit(shape, a.dtype, valid, (a, b))
     return scalar_step(c, spec.forms["scalar"], a, other, symbolic=symbolic)
 
@@ -961,58 +961,3 @@ def round(input: Tensor, decimals: int = 0) -> Tensor:
         scaled = scalar_step(c, REGISTRY["mul"].forms["scalar"], wide, 10.0 ** decimals)
         whole = unary_step(c, round.spec, scaled)
         return cast_step(c, scalar_step(c, REGISTRY["div"].forms["scalar"], whole, 10.0 ** decimals), x.dtype)
-
-
-@op(cost=Cost.COMPOSITE, dtypes=facts.FLOATS_INTS, methods=("__pow__",), reference=np.power, samples=(0.1, 3.0),
-    ulp=1.5, source=facts.API,
-    numerics="2 is one product, 3 are two, 0.5 is a square root, 1 returns a copy.",
-    constraints=("Exponents 0.5, 1, 2 and 3; others are not implemented.", *facts.VECTOR_RULES),
-    torch="Only the exponents that PyPTO replaces by products and square roots.")
-def pow(input: Tensor, other: int | float, precision_type: PrecisionType | None = None) -> Tensor:
-    """Power of every element with one of the exponents 0.5, 1, 2 and 3.
-
-    Parameters
-    ----------
-    input: base, rank 1 to 4.
-    other: exponent.
-    precision_type: None counts as HIGH_PRECISION; results are the same for both.
-
-    Returns
-    -------
-    Tensor of the shape and type of `input`.
-
-    Raises
-    ------
-    PyptoNotImplementedError: any other exponent, or a tensor of exponents.
-    DTypeError: unsupported element type, or 0.5 with an integer base.
-
-    Notes
-    -----
-    The real framework replaces these exponents by the same instructions.
-
-    Cost
-    ----
-    One vmul (2), two (3) or one vsqrt (0.5) per tile.
-
-    Examples
-    --------
-    >>> show(lambda a: a ** 2, [3.0, -2.0])
-    [9.0, 4.0]
-    """
-    c = Check(pow.spec)
-    precision(c, precision_type)
-    x = c.tensor("input", input)
-    exponent = other.value if isinstance(other, Element) else other
-    if isinstance(exponent, Tensor) or exponent not in (0.5, 1, 2, 3):
-        c.rule("api.not_implemented", f"exponent {exponent if not isinstance(exponent, Tensor) else 'tensor'} is not "
-                                  "implemented; 0.5, 1, 2 and 3 are. exp(log(x) * p) is a substitute for x > 0")
-    if exponent == 0.5:
-        c.dtype("input", x.dtype, sqrt.spec.dtypes)
-        return unary_step(c, sqrt.spec, x)
-    if exponent == 1:
-        return unary_step(c, REGISTRY["clone"], x)
-    result = x
-    with c.session.label("pow"):
-        for _ in range(int(exponent) - 1):
-            result = c.emit(static_shape(x), x.dtype, valid_of(x), (result, x), spec=mul.spec)
-    return result

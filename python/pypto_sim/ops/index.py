@@ -306,11 +306,12 @@ def scatter_(input: Tensor, dim: int, index: Tensor, src: Tensor | Element | flo
     """
     check = Check(scatter_.spec)
     target, result = _scattered(check, input, dim, index, src, reduce)
-    _write_back(check, target, result)
+    write_back(check, target, result)
     return target
 
 
-def _write_back(check: Check, target: Tensor, result: Tensor) -> None:
+def write_back(check: Check, target: Tensor, result: Tensor) -> None:
+    """`result` becomes the contents of `target`: the documented in-place operations."""
     if target.is_arg:
         check.session.assemble(target, result, [0] * len(shape_of(target)), in_place=True)
     else:
@@ -369,5 +370,5 @@ def scatter_update(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tenso
     if new != want or (rank == 4 and cache[2] != 1):
         check.rule("shape.mismatch", f"`src` has shape {new}, `input` {cache}, `index` {rows}; `src` must be {want}")
     result = check.emit(cache, input.dtype, or_full(valid_list(input), cache), [input, index, src], ints=(rank - 2,))
-    _write_back(check, input, result)
+    write_back(check, input, result)
     return input

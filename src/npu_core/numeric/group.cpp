@@ -4,6 +4,7 @@
 
 #include "npu_core/base/fault.h"
 #include "npu_core/numeric/cast.h"
+#include "npu_core/numeric/functions.h"
 
 namespace npu {
 
@@ -20,11 +21,15 @@ double ns_of(Opcode code) {
         case Opcode::RDIVS:
         case Opcode::RECIPROCAL:
         case Opcode::SQRT: return 0.3;
-        default: return 0.2;
+        default: break;
     }
+    const bool function = (code > Opcode::ROUND && code < Opcode::ADD) || (code > Opcode::MINIMUM && code < Opcode::ADDS) ||
+                          (code > Opcode::RDIVS && code < Opcode::EQ);
+    return function ? 12.0 : 0.2;
 }
 
 Opcode base_of_scalar(Opcode code) {
+    if (const Opcode base = function_of_scalar_form(code); base != Opcode::COUNT) return base;
     switch (code) {
         case Opcode::ADDS: return Opcode::ADD;
         case Opcode::SUBS:
@@ -149,7 +154,7 @@ int16_t GroupBuilder::compute(const Op& op, Group::Result& result, DType out) {
             fn = binary_row(base_of_scalar(code), reg_out);
             if (!fn) return -1;
             const int16_t x = converted(operand(op, 0, result), reg_out), s = immediate(op, reg_out, 0, 0, true);
-            const bool reversed = code == Opcode::RSUBS || code == Opcode::RDIVS;
+            const bool reversed = scalar_comes_first(code);
             return exec(fn, reg_out, reversed ? s : x, reversed ? x : s);
         }
         case Family::COMPARE: {

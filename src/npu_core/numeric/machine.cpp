@@ -264,6 +264,10 @@ void Machine::run_op(const Op& op) {
         case Opcode::AMAX:
         case Opcode::AMIN:
         case Opcode::PROD: return reduce(op);
+        case Opcode::ARGMAX:
+        case Opcode::ARGMIN: return arg_extreme(op);
+        case Opcode::CUMSUM:
+        case Opcode::CUMPROD: return scan(op);
         case Opcode::TOPK: return topk(op);
         case Opcode::MATMUL: return matmul(op);
         case Opcode::VIEW: return view(op);

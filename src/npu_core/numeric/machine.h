@@ -111,6 +111,8 @@ class Machine {
     void elementwise(const Op& op);
     bool run_group(const Group& g, const Op* alone);
     void reduce(const Op& op);
+    void arg_extreme(const Op& op);
+    void scan(const Op& op);
     void topk(const Op& op);
     void matmul(const Op& op);
     void view(const Op& op);

@@ -6,6 +6,7 @@
 
 #include "npu_core/kernels/kernels.h"
 #include "npu_core/numeric/cast.h"
+#include "npu_core/numeric/functions.h"
 #include "npu_core/numeric/integer.h"
 
 namespace npu {
@@ -194,6 +195,7 @@ void round_f16(const Row& r) {
 }  // namespace
 
 RowFn unary_row(Opcode code, DType t) {
+    if (const RowFn fn = function_unary_row(code, t)) return fn;
     if (t != DType::F32) return by_type(t, [&](auto v) { return find_unary<decltype(v)>(code); });
     switch (code) {
         case Opcode::EXP: return f32_unary<Unary::EXP>;
@@ -214,6 +216,7 @@ RowFn unary_row(Opcode code, DType t) {
 }
 
 RowFn binary_row(Opcode code, DType t) {
+    if (const RowFn fn = function_binary_row(code, t)) return fn;
     if (t != DType::F32) return by_type(t, [&](auto v) { return Arithmetic<decltype(v)>::find(code); });
     switch (code) {
         case Opcode::ADD: return f32_binary<Binary::ADD>;
