@@ -1,0 +1,1 @@
+"""Frozen results. Plain data: what computes them lies in `run`."""

@@ -1,0 +1,129 @@
+"""Predicted cost of one launch, or of several in a row."""
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+MEMORIES = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
+PIPES = ("MTE2", "MTE1", "CUBE", "FIX", "VEC", "MTE3", "SCALAR")
+CORES = ("AIC", "AIV")
+
+WHY = {
+    "launch": "the fixed cost of a launch is larger than the work",
+    "HBM": "data that was not on the chip before has to come from, or go to, HBM",
+    "L2": "all cores together move more than L2 delivers",
+    "dispatch": "the AICPU threads hand out and collect tasks more slowly than the cores run them",
+    "dependencies": "tasks wait for tasks before them while cores idle",
+    "tasks": "the tasks themselves",
+    "MTE2": "loads from global memory", "MTE1": "loads from L1 into L0", "CUBE": "the cube unit",
+    "FIX": "copies out of L0C", "VEC": "the vector unit", "MTE3": "stores to global memory",
+    "SCALAR": "the scalar unit",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a launch is predicted to cost.
+
+    Parameters
+    ----------
+    time_us: from launch to the last task's end; cycles: the same in cycles of the chip's clock (model `official`: of
+    its own simulator); core_span_cycles: first task start to last task end.
+    launches: calls of the kernel; device_tasks: batches of root functions that the AICPU submits; root_functions and
+    leaf_functions: distinct ones compiled; tasks: leaf executions per core type.
+    gm_read_bytes, gm_write_bytes: tile copies between global memory and the cores, re-reads counted; hbm_read_bytes,
+    hbm_write_bytes: the part that crosses HBM; l2_hit_bytes: the re-reads that L2 serves; spill_bytes: copies forced by
+    a full UB or L1, part of the traffic above; workspace_bytes: intermediate tensors and slots in global memory.
+    peak_bytes: largest occupancy of an on-chip memory within a task; pipe_busy_cycles: sum over all tasks.
+    bound_by: what the time is spent on; device, model: what it was computed for; error_band: how far to trust it.
+    unmodelled: what has no cost rule; assumptions: what was taken as given; assumed_numbers: device values in use that
+    are inferred, not documented or measured.
+    """
+
+    time_us: float
+    cycles: int
+    core_span_cycles: int
+    launches: int
+    device_tasks: int
+    root_functions: int
+    leaf_functions: int
+    tasks: Mapping[str, int]
+    gm_read_bytes: int
+    gm_write_bytes: int
+    hbm_read_bytes: int
+    hbm_write_bytes: int
+    l2_hit_bytes: int
+    spill_bytes: int
+    workspace_bytes: int
+    peak_bytes: Mapping[str, int]
+    pipe_busy_cycles: Mapping[str, int]
+    bound_by: str
+    device: str
+    model: str
+    error_band: str
+    unmodelled: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    assumed_numbers: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dict with the fields in order, ready for json."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+    def rows(self) -> list[tuple[str, str]]:
+        """(label, text) per line of the short table."""
+        tasks = " + ".join(f"{self.tasks[c]} {c}" for c in CORES if self.tasks.get(c)) or "0"
+        lines = [
+            ("time", f"{self.time_us:.2f} us ({self.cycles} cycles), bound by {self.bound_by}"),
+            ("tasks", f"{tasks} in {self.device_tasks} device task(s), {self.launches} launch(es)"),
+            ("functions", f"{self.root_functions} root, {self.leaf_functions} leaf"),
+            ("GM traffic", f"{_size(self.gm_read_bytes)} read, {_size(self.gm_write_bytes)} written"),
+            ("HBM traffic", f"{_size(self.hbm_read_bytes)} read, {_size(self.hbm_write_bytes)} written; "
+                            f"{_size(self.l2_hit_bytes)} of re-reads from L2"),
+            ("workspace", _size(self.workspace_bytes) + (f", spills {_size(self.spill_bytes)}" if self.spill_bytes
+                                                         else "")),
+            ("peak", ", ".join(f"{m} {_size(self.peak_bytes[m])}" for m in MEMORIES if self.peak_bytes.get(m)) or "-"),
+            ("busy cycles", ", ".join(f"{p} {self.pipe_busy_cycles[p]}" for p in PIPES if self.pipe_busy_cycles.get(p))
+                            or "-"),
+            ("model", f"{self.model} on {self.device}; {self.error_band}"),
+        ]
+        lines += [("unmodelled", text) for text in self.unmodelled]
+        return lines
+
+    def explain(self) -> str:
+        """The table, then what limits the kernel, what was assumed and which numbers are inferred."""
+        width = max(len(label) for label, _ in self.rows())
+        out = [f"{label:<{width}}  {text}" for label, text in self.rows()]
+        out += ["", f"Bound by {self.bound_by}: {WHY.get(self.bound_by, self.bound_by)}."]
+        busiest = max(PIPES, key=lambda p: self.pipe_busy_cycles.get(p, 0))
+        if self.pipe_busy_cycles.get(busiest):
+            out.append(f"Busiest pipe over all tasks: {busiest} ({WHY[busiest]}).")
+        once = self.hbm_read_bytes
+        if self.gm_read_bytes > once > 0:
+            out.append(f"Every byte from HBM is read {self.gm_read_bytes / once:.1f} times by the tasks on average.")
+        for title, items in (("Assumed", self.assumptions), ("Inferred device numbers in use", self.assumed_numbers)):
+            if items:
+                out += ["", title + ":", *(f"  - {item}" for item in items)]
+        return "\n".join(out)
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<tr><th style='text-align:left'>{html.escape(a)}</th><td style='text-align:left'>"
+                        f"{html.escape(b)}</td></tr>" for a, b in self.rows())
+        return f"<table>{cells}</table>"
+
+    def __str__(self) -> str:
+        return "\n".join(f"{label}: {text}" for label, text in self.rows())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _size(count: int) -> str:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= 10 * scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"

@@ -1,0 +1,138 @@
+"""Cost-only runs: plan a traced kernel and predict its cost. No tensor data is allocated."""
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .. import _core
+from ..config import active, config
+from ..device import Device
+from ..errors import CapacityError, NeedsData, PyptoTypeError, PyptoValueError
+from ..result.estimate import CORES, MEMORIES, PIPES, Estimate
+from ..rules import message
+from ..trace.faults import raise_core_error
+from ..trace.session import warn
+from .arrays import Argument
+from .jit import Kernel
+
+MODELS = ("calibrated", "official")
+ERROR_BAND = {
+    "calibrated": "first form: documented and fitted rates, not validated against measured kernels",
+    "official": "first form of the public 0.2.0 simulator's model; a model, not hardware",
+}
+
+
+def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = None, model: str = "calibrated",
+             assume: Mapping[str, Any] | None = None, **scalars: Any) -> Estimate:
+    """Predict what `kernel(*args)` costs, without running it.
+
+    Parameters
+    ----------
+    kernel: a jit kernel. args: arrays or `pypto.Spec(shape, dtype)`, then the kernel's scalars; integer arguments with
+    data may decide loop bounds and conditions.
+    device: name or .toml path; default: the configured one. model: "calibrated" or "official".
+    assume: {scalar name, "file:line" or line: value or (low, high)} for values that a cost-only run cannot know; of a
+    range the middle is used. scalars: the kernel's scalars by keyword.
+
+    Returns
+    -------
+    Estimate.
+
+    Raises
+    ------
+    NeedsData: a bound or condition depends on data that is not there; it names the scalar and the line.
+    CapacityError: a tile does not fit an on-chip memory. PyptoValueError: unknown model or device.
+    """
+    if not isinstance(kernel, Kernel):
+        raise PyptoTypeError(f"estimate: expected a kernel made by pypto.frontend.jit, got {type(kernel).__name__}")
+    table = Device.load(active().device if device is None else device)
+    with config(**({} if device is None else {"device": str(table.path) if table.kind == "user" else table.name})):
+        traced = kernel.program(*args, **scalars)
+    if device is None:
+        table = Device.load(traced.config.device)
+    for found in traced.findings:
+        if found.severity == "warn":
+            warn(found)
+    return cost_of(traced.program, traced.kernel, int_data(traced.arguments), table, model, assume)
+
+
+def int_data(arguments: Sequence[Argument]) -> list[np.ndarray | None]:
+    """Data of the integer arguments, None for the others: what a cost-only run may read."""
+    return [a.array if a.array is not None and a.array.dtype.kind in "iub" else None for a in arguments]
+
+
+def cost_of(program: Any, kernel: str, data: Sequence[np.ndarray | None], device: Device, model: str = "calibrated",
+            assume: Mapping[str, Any] | None = None) -> Estimate:
+    """Estimate of a finished core Program; `data` as of `int_data`, in the Program's argument order."""
+    return build(core_result(program, kernel, data, device, model, assume), device, model)
+
+
+def core_result(program: Any, kernel: str, data: Sequence[np.ndarray | None], device: Device, model: str,
+                assume: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the core found, with the details that reports and tools read."""
+    if model not in MODELS:
+        raise PyptoValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
+    views = [None if d is None else np.ascontiguousarray(d).reshape(-1).view(np.uint8) for d in data]
+    try:
+        return _core.plan_and_cost(program, device.numbers(), model, views, _assumed(assume or {}))
+    except _core.CoreError as error:
+        _raise(error, kernel)
+
+
+def build(found: Mapping[str, Any], device: Device, model: str) -> Estimate:
+    """Estimate from what the core found."""
+    inferred = []
+    for key in found["device_keys"]:
+        entry = device.entries.get(_entry_of(key, device))
+        if entry is not None and entry.confidence.startswith(("inferred", "assumed")):
+            inferred.append(f"{_entry_of(key, device)} = {entry.value} ({entry.confidence})")
+    return Estimate(
+        **{name: found[name] for name in (
+            "time_us", "cycles", "core_span_cycles", "launches", "device_tasks", "root_functions", "leaf_functions",
+            "gm_read_bytes", "gm_write_bytes", "hbm_read_bytes", "hbm_write_bytes", "l2_hit_bytes", "spill_bytes",
+            "workspace_bytes", "bound_by")},
+        tasks=_frozen(found["tasks"], CORES), peak_bytes=_frozen(found["peak_bytes"], MEMORIES),
+        pipe_busy_cycles=_frozen(found["pipe_busy_cycles"], PIPES), device=device.name, model=model,
+        error_band=ERROR_BAND[model], unmodelled=tuple(found["unmodelled"]), assumptions=tuple(found["assumptions"]),
+        assumed_numbers=tuple(dict.fromkeys(inferred)))
+
+
+def _frozen(values: Mapping[str, int], keys: Sequence[str]) -> Mapping[str, int]:
+    return MappingProxyType({k: values.get(k, 0) for k in keys})
+
+
+def _entry_of(key: str, device: Device) -> str:
+    return key if key in device.entries else key.rpartition(".")[0]
+
+
+def _assumed(assume: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    out = {}
+    for key, value in assume.items():
+        pair = value if isinstance(value, (tuple, list)) else (value, value)
+        if len(pair) != 2 or not all(hasattr(v, "__index__") for v in pair) or int(pair[0]) > int(pair[1]):
+            raise PyptoTypeError(f"assume[{key!r}] must be an int or (low, high), got {value!r}")
+        out[str(key)] = (int(pair[0]), int(pair[1]))
+    return out
+
+
+def _raise(error: _core.CoreError, kernel: str) -> NoReturn:
+    code, text, line = (*error.args, "", "", "")[:3]
+    if code == "needs_data":
+        raise NeedsData(message(text, line, kernel), line=line, kernel=kernel) from None
+    if code == "usage":
+        raise PyptoValueError(text) from None
+    if code != "capacity":
+        raise_core_error(error, kernel)
+    f = json.loads(text)
+    live = tuple((x["name"], x["bytes"]) for x in f["live"])
+    parts = ", ".join(f"{name} {size} B" for name, size in live)
+    fits = f" The largest tile that fits: {f['fits']}." if f["fits"] and f["fits"] != f["tile"] else ""
+    raise CapacityError(message(f"{f['op']}: tile {f['tile']} needs {f['bytes']} bytes of {f['memory']}, the limit is "
+                                f"{f['limit']}: {parts}.{fits}", line, kernel),
+                        op=f["op"], tile=tuple(f["tile"]), bytes=f["bytes"], limit=f["limit"], memory=f["memory"],
+                        live=live, rule="capacity", line=line, kernel=kernel) from None
