@@ -42,6 +42,8 @@ struct Leaf {
 // Content of a sub-graph up to renaming: equal signatures share one leaf.
 std::vector<int64_t> signature(const Graph& g, const SubGraph& s);
 Leaf build_leaf(const Graph& g, const SubGraph& s);
+// Spill and reload copies where UB or L1 overflows in list order (plan/spill.cpp).
+void insert_spills(Leaf& leaf, const Chip& chip);
 // In-core order by the list scheduler, allocation, spills and peaks. Throws CapacityFault.
 void schedule_leaf(Leaf& leaf, const Block& block, const Program& program, const Chip& chip);
 

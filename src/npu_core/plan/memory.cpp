@@ -54,10 +54,12 @@ void assign_memory(Graph& g, const Chip& chip) {
             if (made != Mem::NONE) g.tensors[t].mem = made;
     }
     // Views and assembles without a target of their own.
+    std::vector<int32_t> assembled(g.tensors.size(), 0);
     for (Id id : g.order) {
         Op& op = g.ops[id];
         if (op.code == Code::ASSEMBLE) {
             Tensor& out = g.tensors[op.out[0]];
+            if (++assembled[op.out[0]] < static_cast<int32_t>(out.producers.size())) continue;   // decided at the last one
             Mem common = g.tensors[op.in[0]].mem;
             for (Id p : out.producers) {
                 const Op& other = g.ops[p];

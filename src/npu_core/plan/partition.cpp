@@ -600,10 +600,10 @@ std::vector<Load> l1_loads(const Graph& g, const SubGraph& s) {
         } else if (op.mm != NONE) {
             const Matmul& m = g.matmuls[op.mm];
             const int64_t size = dtype_size_bytes(m.in);
-            size_t operand = 0;
+            const size_t b_first = m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
+            // the sorted list has the load of B before that of A
+            if (m.b_direct) loads.push_back({{op.in[b_first], m.b_at[0], m.b_at[1], m.n, -m.k_l1b, m.b_dyn}, m.n * m.k * size});
             if (m.a_direct) loads.push_back({{op.in[0], m.a_at[0], m.a_at[1], m.m, -m.k_l1a, m.a_dyn}, m.m * m.k * size});
-            operand += m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
-            if (m.b_direct) loads.push_back({{op.in[operand], m.b_at[0], m.b_at[1], m.n, -m.k_l1b, m.b_dyn}, m.n * m.k * size});
         }
     }
     return loads;

@@ -14,8 +14,6 @@ namespace {
 
 using cost::Pipe;
 
-constexpr int32_t SPILL_LATENCY = 511;
-
 struct Links {
     std::vector<std::vector<int32_t>> producers, consumers;   // by tensor: operations, ascending
     std::vector<std::vector<int32_t>> pred, succ;             // by operation
@@ -281,100 +279,6 @@ std::vector<int32_t> depth_first(const Leaf& leaf, const Links& l) {
     return out;
 }
 
-// Frees a live buffer when an allocation does not fit: written back unless it still equals its source in GM, and reloaded
-// before its next use. Victim: the buffer whose next use is farthest away.
-void spill(Leaf& leaf, const Chip& chip) {
-    bool again = true;
-    int guard = 0;
-    while (again && guard++ < 10000) {
-        again = false;
-        const int32_t n = static_cast<int32_t>(leaf.ops.size());
-        std::vector<int32_t> last(leaf.buffer_bytes.size(), -1), first(leaf.buffer_bytes.size(), -1);
-        for (int32_t i = 0; i < n; ++i)
-            for (int32_t b : buffers_of(leaf, leaf.ops[i])) {
-                last[b] = i;
-                if (first[b] < 0) first[b] = i;
-            }
-        std::array<int64_t, MEMS> used{};
-        std::set<int32_t> live;
-        for (int32_t i = 0; i < n && !again; ++i) {
-            const std::vector<int32_t> mine = buffers_of(leaf, leaf.ops[i]);
-            for (int32_t b : mine)
-                if (first[b] == i) {
-                    live.insert(b);
-                    used[static_cast<int>(leaf.buffer_mem[b])] += leaf.buffer_bytes[b];
-                }
-            for (Mem mem : {Mem::UB, Mem::L1}) {
-                const int m = static_cast<int>(mem);
-                if (chip.capacity[m] == 0 || used[m] <= chip.capacity[m]) continue;
-                int32_t victim = -1, victim_use = -1, tensor = -1;
-                for (int32_t b : live) {
-                    if (leaf.buffer_mem[b] != mem || std::find(mine.begin(), mine.end(), b) != mine.end()) continue;
-                    int32_t next = -1, holder = -1;
-                    for (int32_t j = i + 1; j < n && next < 0; ++j)
-                        for (int32_t t : leaf.ops[j].in)
-                            if (leaf.tensors[t].buffer == b) { next = j; holder = t; break; }
-                    if (next > victim_use) { victim = b; victim_use = next; tensor = holder; }
-                }
-                if (victim < 0) break;
-                // the tensor moves to GM and back into a new buffer from its next use on
-                int32_t source = -1, written_at = -1;
-                for (int32_t j = 0; j < i; ++j)
-                    for (int32_t t : leaf.ops[j].out)
-                        if (t == tensor) {
-                            written_at = j;
-                            source = leaf.ops[j].code == Code::COPY_IN ? leaf.ops[j].in[0] : -1;
-                        }
-                if (written_at < 0) break;
-                const LeafTensor t = leaf.tensors[tensor];
-                std::vector<LeafOp> add;
-                const int64_t bytes = bytes_of(t.exact, t.dtype);
-                const bool dirty = source < 0;
-                if (dirty) {
-                    LeafTensor gm = t;
-                    gm.mem = Mem::GM;
-                    gm.shape = t.shape;
-                    gm.buffer = -1;
-                    gm.graph = NONE;
-                    leaf.tensors.push_back(gm);
-                    source = static_cast<int32_t>(leaf.tensors.size()) - 1;
-                }
-                LeafTensor copy = t;
-                copy.buffer = static_cast<int32_t>(leaf.buffer_bytes.size());
-                leaf.buffer_bytes.push_back(leaf.buffer_bytes[t.buffer]);
-                leaf.buffer_mem.push_back(mem);
-                leaf.tensors.push_back(copy);
-                const int32_t fresh = static_cast<int32_t>(leaf.tensors.size()) - 1;
-                for (int32_t j = victim_use; j < n; ++j)
-                    for (std::vector<int32_t>* side : {&leaf.ops[j].in, &leaf.ops[j].out})
-                        for (int32_t& x : *side)
-                            if (x == tensor) x = fresh;
-                            else if (leaf.tensors[x].buffer == t.buffer && x != fresh) leaf.tensors[x].buffer = copy.buffer;
-                LeafOp reload{Code::COPY_IN, Pipe::MTE2, {source}, {fresh}, SPILL_LATENCY, leaf.ops[victim_use].src};
-                reload.gm_bytes = bytes;
-                reload.spill = true;
-                leaf.ops.insert(leaf.ops.begin() + victim_use, reload);
-                leaf.spill_bytes += bytes;
-                leaf.gm_read += bytes;
-                leaf.gm_in_padded += bytes_of(t.shape, t.dtype);
-                if (dirty) {
-                    LeafOp save{Code::COPY_OUT, Pipe::MTE3, {tensor}, {source}, SPILL_LATENCY, leaf.ops[victim_use].src};
-                    save.gm_bytes = bytes;
-                    save.spill = true;
-                    leaf.ops.insert(leaf.ops.begin() + i, save);
-                    leaf.spill_bytes += bytes;
-                    leaf.gm_write += bytes;
-                    leaf.gm_out_padded += bytes_of(t.shape, t.dtype);
-                }
-                again = true;
-                break;
-            }
-            for (int32_t b : mine)
-                if (last[b] == i && live.erase(b)) used[static_cast<int>(leaf.buffer_mem[b])] -= leaf.buffer_bytes[b];
-        }
-    }
-}
-
 // Event-driven list schedule; falls back to the given order where allocation in list order cannot proceed.
 void list_schedule(Leaf& leaf, const Chip& chip) {
     const Links l = link(leaf);
@@ -500,7 +404,7 @@ void schedule_leaf(Leaf& leaf, const Block& block, const Program& program, const
     ordered.reserve(leaf.ops.size());
     for (int32_t i : order) ordered.push_back(std::move(leaf.ops[i]));
     leaf.ops = std::move(ordered);
-    spill(leaf, chip);
+    insert_spills(leaf, chip);
     list_schedule(leaf, chip);
 }
 
