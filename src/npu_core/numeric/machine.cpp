@@ -185,6 +185,14 @@ void Machine::set(const Item& item) {
     if (d.region >= 0) note_alias(item.a);
 }
 
+// Where an element (inside the shape) is in a contiguous array.
+int64_t Machine::dense_offset(const Item& item, const Value& v) const {
+    const Strides dense = dense_strides(v.shape);
+    int64_t o = 0;
+    for (int i = 0; i < item.span.count; ++i) o += std::clamp<int64_t>(eval(p_.ids[item.span.begin + i]), 0, v.shape[i] - 1) * dense[i];
+    return o;
+}
+
 int64_t Machine::element_index(const Item& item, const Value& v, Id t, bool write) {
     require(item.span.count == v.shape.rank, "an element index has another rank than its tensor");
     int64_t o = 0;
@@ -213,7 +221,12 @@ void Machine::load(const Item& item) {
     int64_t value;
     const char* p = v.data;
     char poison[8];
-    if (o < 0 || v.pieces) note_candidate(nullptr, "reads an undefined element of " + tensor_text(p_, item.b));
+    const auto undefined = [&] { return "reads an undefined element of " + tensor_text(p_, item.b) + " as a scalar"; };
+    if (options_.poison != Poison::TRACE) {
+        if (o < 0 || v.pieces) note_candidate(nullptr, 0, undefined);
+    } else if (o < 0 || (v.taint && v.taint.data()[dense_offset(item, v)])) {
+        candidates_.push_back({"element", current_line(), undefined()});
+    }
     if (o < 0) {
         fill_poison(v.dtype, poison, 1);
         p = poison;
@@ -258,6 +271,15 @@ void Machine::store(const Item& item) {
 }
 
 void Machine::run_op(const Op& op) {
+    if (options_.poison == Poison::TRACE) {
+        op_sources_.clear();
+        execute(op);
+        return trace_op(op);
+    }
+    execute(op);
+}
+
+void Machine::execute(const Op& op) {
     const Opcode code = static_cast<Opcode>(op.opcode);
     switch (code) {
         case Opcode::SUM:

@@ -28,7 +28,10 @@ struct MachineOptions {
     bool keep = false;            // no early release: every value can be read after run()
 };
 
-struct Candidate { std::string op, line, text; };
+struct Candidate {
+    std::string op, line, text;
+    int operand = -1;
+};
 
 enum class Outcome : uint8_t { OK, FAULT, TRAP };
 struct Report {
@@ -63,9 +66,11 @@ class Machine {
     void run_body(const Schedule& s, Id body);
     void run_item(const Item& item);
     void run_op(const Op& op);
+    void execute(const Op& op);
     void set(const Item& item);
     void load(const Item& item);
     void store(const Item& item);
+    int64_t dense_offset(const Item& item, const Value& v) const;
     int64_t element_index(const Item& item, const Value& v, Id t, bool write);
 
     // expr.cpp
@@ -103,8 +108,33 @@ class Machine {
     static void add_piece(Value& v, const Shape& offset, const Shape& extent);
 
     // candidates
-    int note_candidate(const Op* op, const std::string& text);
+    // A read beyond what is defined; `text()` is only asked for when the place is new.
+    template <class F> void note_candidate(const Op* op, int operand, F&& text) {
+        if (options_.poison == Poison::OFF) return;
+        Candidate c{op_name(op), current_line(), {}, operand};
+        if (options_.poison == Poison::TRACE) {
+            c.text = text();
+            return add_source(operand, std::move(c));
+        }
+        for (const Candidate& k : candidates_)
+            if (k.operand == operand && k.line == c.line && k.op == c.op) return;
+        if (candidates_.size() >= MOST_CANDIDATES) return;
+        c.text = text();
+        candidates_.push_back(std::move(c));
+    }
     std::string op_name(const Op* op) const;
+
+    // taint.cpp: poison=trace
+    friend struct Shadow;
+    Value taint_of(Id t, int source);
+    void trace_op(const Op& op);
+    Id trace_view(const Op& op, struct Shadow& s);
+    void keep_taint(Id t, const Value& bytes);
+    void trace_store(Id dst, Id src, const Shape& box);
+    void trace_assemble(Id dst, const BufferRef& before, const BufferRef& piece, const Shape& piece_shape, const Shape& offset,
+                        const Shape& box, bool fresh);
+    int source_of(int operand) const;
+    void add_source(int operand, Candidate c);
     std::string current_line() const;
 
     // one file each: elementwise, reduce, matmul, move, create, index
@@ -134,6 +164,7 @@ class Machine {
     void scatter_update(const Op& op);
     Operand index_operand(const Op& op, int i);
 
+    static constexpr size_t MOST_CANDIDATES = 1000;
     const Program& p_;
     std::vector<ArgMemory> args_;
     std::vector<int16_t> region_of_arg_;
@@ -145,6 +176,8 @@ class Machine {
     std::vector<int64_t> scalars_;
     std::vector<uint8_t> expr_nodes_;                  // size of each expression as a tree, capped
     std::vector<Candidate> candidates_, warnings_;
+    std::vector<Candidate> sources_;                   // poison=trace: reads beyond what is defined, by number - 1
+    std::vector<int> op_sources_;                      // per operand of the operation being executed
     const Item* item_ = nullptr;                       // being executed, for messages
     Item step_item_{};
     size_t stepped_ = 0;                               // items of the kernel body already executed

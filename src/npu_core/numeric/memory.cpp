@@ -98,11 +98,28 @@ void Machine::assemble(Id dst, Id src, const Shape& offset) {
             fail("assemble.past_end", "assemble of " + tensor_text(p_, src) + " into " + tensor_text(p_, dst) + " at " +
                                           to_text(offset) + ": " + to_text(s.valid) + " elements reach past its end");
     }
-    if (s.pieces) [[unlikely]]
-        note_candidate(nullptr, "stores elements of " + tensor_text(p_, src) + " that were never written");
     narrow(s);
-    if (!fresh && (tensor(dst).kind == TensorKind::ARG || d.through)) assemble_into_argument(d, dst, s, offset, box);
-    else assemble_into_local(d, dst, s, offset, box);
+    if (!fresh && (tensor(dst).kind == TensorKind::ARG || d.through)) {
+        if (options_.poison == Poison::TRACE) trace_store(dst, src, box);
+        else if (s.pieces) note_candidate(nullptr, 0, [&] { return "stores elements of " + tensor_text(p_, src) + " that were never written"; });
+        assemble_into_argument(d, dst, s, offset, box);
+    } else if (options_.poison == Poison::TRACE) {
+        // What was outside the valid box of the destination, or never written, is undefined in its next version.
+        const BufferRef piece = s.taint;
+        const Shape piece_shape = s.shape;
+        BufferRef before = d.taint;
+        if (!fresh && !d.full) {
+            Value bytes = taint_of(dst, 0);
+            before = scratch(d.shape.count());
+            std::memset(before.data(), 0xff, static_cast<size_t>(d.shape.count()));
+            copy_box(1, bytes.data, bytes.stride, before.data(), bytes.stride, d.valid);
+        }
+        assemble_into_local(d, dst, s, offset, box);
+        trace_assemble(dst, before, piece, piece_shape, offset, box, fresh);
+    } else {
+        if (s.pieces) note_candidate(nullptr, 0, [&] { return "copies elements of " + tensor_text(p_, src) + " that were never written"; });
+        assemble_into_local(d, dst, s, offset, box);
+    }
 }
 
 void Machine::assemble_into_argument(Value& d, Id dst, Value& s, const Shape& offset, const Shape& box) {

@@ -31,7 +31,9 @@ void Machine::view(const Op& op) {
     if (covers(within, valid)) {
         share(y_id, x, shape, valid, x.stride, data + first * dtype_size_bytes(x.dtype));
     } else {
-        note_candidate(&op, "declares " + to_text(valid) + " valid in a view of " + tensor_text(p_, x_id) + ", which defines " + to_text(within) + " of it");
+        note_candidate(&op, 0, [&] {
+            return "declares " + to_text(valid) + " valid in a view of " + tensor_text(p_, x_id) + ", which defines " + to_text(within) + " of it";
+        });
         const Value source = x;
         const int size = dtype_size_bytes(source.dtype);
         char* y = define(y_id, source.dtype, shape, valid);
@@ -92,7 +94,7 @@ void Machine::reshape(const Op& op) {
         share(y_id, holder, shape, valid, dense_strides(shape), whole_x.data);
     }
     if (pieces) [[unlikely]] {
-        note_candidate(&op, "reads elements of " + tensor_text(p_, x_id) + " that were never written");
+        note_candidate(&op, 0, [&] { return "reads elements of " + tensor_text(p_, x_id) + " that were never written"; });
     }
 }
 
@@ -120,7 +122,7 @@ void Machine::insert_or_drop_axis(const Op& op) {
             stride[o++] = x.stride[i++];
         }
     }
-    if (x.pieces) note_candidate(&op, "reads elements of " + tensor_text(p_, in_id(op, 0)) + " that were never written");
+    if (x.pieces) note_candidate(&op, 0, [&] { return "reads elements of " + tensor_text(p_, in_id(op, 0)) + " that were never written"; });
     share(y_id, x, shape, valid, stride, data);
 }
 

@@ -66,7 +66,7 @@ Operand Machine::operand(const Op& op, int i) {
         o.keep = std::move(copy);
     }
     if (v.pieces) [[unlikely]]
-        note_candidate(&op, "reads elements of " + tensor_text(p_, in_id(op, i)) + " that were never written");
+        note_candidate(&op, i, [&] { return "reads elements of " + tensor_text(p_, in_id(op, i)) + " that were never written"; });
     return o;
 }
 
@@ -74,7 +74,7 @@ Operand Machine::operand(const Op& op, int i) {
 Operand Machine::covering(const Op& op, int i, const Shape& box) {
     Operand o = operand(op, i);
     if (o.full || covers(o.valid, box)) return o;
-    note_candidate(&op, "reads " + to_text(box) + " of " + tensor_text(p_, in_id(op, i)) + ", of which " + to_text(o.valid) + " is valid");
+    note_candidate(&op, i, [&] { return "reads " + to_text(box) + " of " + tensor_text(p_, in_id(op, i)) + ", of which " + to_text(o.valid) + " is valid"; });
     BufferRef copy = scratch(o.shape.count() * o.size());
     const Strides dense = dense_strides(o.shape);
     copy_box(static_cast<int>(o.size()), o.data, o.stride, copy.data(), dense, o.valid);
@@ -165,17 +165,11 @@ Shape Machine::given_valid(const Op& op, int first_scalar, const Shape& shape) c
     return v;
 }
 
-std::string Machine::op_name(const Op* op) const { return op ? op_rows()[op->row].name : item_ && item_->kind == ItemKind::ASSEMBLE ? "assemble" : "set"; }
+std::string Machine::op_name(const Op* op) const {
+    if (op) return op_rows()[op->row].name;
+    return item_ ? item_kind_text(item_->kind) : "";
+}
 
 std::string Machine::current_line() const { return item_ && item_->line != NONE ? p_.lines[item_->line] : ""; }
-
-int Machine::note_candidate(const Op* op, const std::string& text) {
-    if (options_.poison == Poison::OFF) return 0;
-    Candidate c{op_name(op), current_line(), text};
-    for (size_t i = 0; i < candidates_.size(); ++i)
-        if (candidates_[i].line == c.line && candidates_[i].op == c.op && candidates_[i].text == c.text) return static_cast<int>(i);
-    if (candidates_.size() < 1000) candidates_.push_back(std::move(c));
-    return static_cast<int>(candidates_.size()) - 1;
-}
 
 }  // namespace npu
