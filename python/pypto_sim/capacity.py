@@ -32,8 +32,10 @@ NEVER_SHARED = frozenset({"divs", "rdivs", "reciprocal", "round"})
 class Typed(Protocol):
     """What the check reads of an operand or result: static shape, element type and, for messages, a name."""
 
-    shape: Sequence[Any]
-    dtype: DataType
+    @property
+    def shape(self) -> Sequence[Any]: ...
+    @property
+    def dtype(self) -> DataType: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from .dtypes import DataType, from_short, short_list
 
@@ -103,7 +103,7 @@ class OpSpec:
     numerics: str = ""                     # how results are computed and rounded
     torch: str = ""                        # what differs from torch
     source: str = ""                       # where the facts come from
-    function: Callable[..., Any] | None = None
+    function: Any = None                   # the public function
     parent: str = ""                       # for a form: the public operation it belongs to
     row: int = -1
 
@@ -116,7 +116,18 @@ class OpSpec:
 REGISTRY: dict[str, OpSpec] = {}
 ROWS: list[OpSpec] = []          # index = row id of the core
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class Operation(Protocol[P, R]):
+    """A public function with its registry row."""
+
+    spec: OpSpec
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
 # Called with the row before every public operation; ops installs the version and chip check. The registry lies below
 # the sessions and must not know them.
 before_call: Callable[[OpSpec], None] | None = None
@@ -128,13 +139,13 @@ def _add_row(spec: OpSpec) -> None:
 
 
 def op(name: str | None = None, *, kernel: str = "", forms: Mapping[str, tuple[str, str]] | None = None,
-       form_cost: Cost = Cost.VEC_SCALAR, methods: Iterable[str] = (), **facts: Any) -> Callable[[F], F]:
+       form_cost: Cost = Cost.VEC_SCALAR, methods: Iterable[str] = (), **facts: Any) -> Callable[[Callable[P, R]], Operation[P, R]]:
     """Declare a public operation.
 
     name: registry name, default the function's. forms: {form: (kernel, instruction)} of further core rows with the
     same facts, priced by `form_cost`. facts: fields of OpSpec. The decorated function gets `.spec`.
     """
-    def declare(function: F) -> F:
+    def declare(function: Callable[P, R]) -> Operation[P, R]:
         row_name = name or function.__name__.removesuffix("_op")
         if row_name in REGISTRY:
             raise ValueError(f"operation {row_name!r} is declared twice")
@@ -154,10 +165,11 @@ def op(name: str | None = None, *, kernel: str = "", forms: Mapping[str, tuple[s
                 before_call(spec)
             return function(*args, **kwargs)
 
-        spec.function = call
-        call.spec = spec  # type: ignore[attr-defined]
+        operation = cast(Operation[P, R], call)
+        operation.spec = spec
+        spec.function = operation
         REGISTRY[row_name] = spec
-        return call  # type: ignore[return-value]
+        return operation
     return declare
 
 

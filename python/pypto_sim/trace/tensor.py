@@ -29,6 +29,9 @@ class Tensor:
     shape: list of int | SymbolicScalar; dtype: DataType. Raises ShapeError and PyptoTypeError for wrong arguments.
     """
 
+    dtype: Any                     # a DataType; None in an annotation that takes it from the argument
+    static_shape: tuple[int, ...]  # handles only, as `valid`
+    valid: tuple[Any, ...]
     home: Any = None               # the launch or traced body that made the handle; None: an annotation
     key: Any = None                # name in the trace, or tensor id of the core while stepping
     arg: int = -1                  # number among the tensor arguments
