@@ -139,7 +139,8 @@ def _add_row(spec: OpSpec) -> None:
 
 
 def op(name: str | None = None, *, kernel: str = "", forms: Mapping[str, tuple[str, str]] | None = None,
-       form_cost: Cost = Cost.VEC_SCALAR, methods: Iterable[str] = (), **facts: Any) -> Callable[[Callable[P, R]], Operation[P, R]]:
+       form_cost: Cost = Cost.VEC_SCALAR, methods: Iterable[str] = (),
+       **facts: Any) -> Callable[[Callable[P, R]], Operation[P, R]]:
     """Declare a public operation.
 
     name: registry name, default the function's. forms: {form: (kernel, instruction)} of further core rows with the

@@ -32,11 +32,12 @@ def compare_call(spec: OpSpec, input: Any, other: Any) -> Tensor:
     return c.emit(static_shape(a), BOOL, valid_of(a), (a,), spec=spec.forms["scalar"], ints=s.ints, floats=s.floats)
 
 
-_COMPARE: dict[str, Any] = dict(cost=Cost.VEC_COMPARE, form_cost=Cost.VEC_COMPARE, instr="vcmpv_ge", dtypes=facts.COMPARABLE,
-                source=facts.API, numerics=facts.EXACT + " Comparisons with NaN are false, `ne` is true.",
-                constraints=(facts.ONE_DTYPE, facts.NUMPY_BROADCAST, "A scalar is a float or an Element, not an int.",
-                             *facts.VECTOR_RULES),
-                torch="The scalar must be a float or an Element.")
+_COMPARE: dict[str, Any] = dict(
+    cost=Cost.VEC_COMPARE, form_cost=Cost.VEC_COMPARE, instr="vcmpv_ge", dtypes=facts.COMPARABLE, source=facts.API,
+    numerics=facts.EXACT + " Comparisons with NaN are false, `ne` is true.",
+    constraints=(facts.ONE_DTYPE, facts.NUMPY_BROADCAST, "A scalar is a float or an Element, not an int.",
+                 *facts.VECTOR_RULES),
+    torch="The scalar must be a float or an Element.")
 
 
 @op(kernel="eq", forms={"scalar": ("eqs", "vcmpv_ge")}, methods=("__eq__",), reference=np.equal, **_COMPARE)
@@ -271,7 +272,8 @@ def greater(input: Tensor, other: Comparand) -> Tensor:
     return compare_call(greater.spec, input, other)
 
 
-_LOGICAL: dict[str, Any] = dict(source=facts.API, cost=Cost.VEC_COMPARE, bf16_arith=False, numerics=facts.EXACT)
+_LOGICAL: dict[str, Any] = dict(
+    source=facts.API, cost=Cost.VEC_COMPARE, bf16_arith=False, numerics=facts.EXACT)
 
 
 @op(kernel="logical_and", instr="vand", dtypes=supported("fp32 fp16 bf16 int8 uint8 bool int16 int32"),

@@ -171,8 +171,9 @@ def rms_norm(input: Tensor, gamma: Tensor | None = None, epsilon: float = 1e-6) 
         return cast_step(c, result, x.dtype)
 
 
-_ONLINE: dict[str, Any] = dict(cost=Cost.COMPOSITE, dtypes=supported("fp32"), ranks=(2, 2), versions=("master",), socs=("950",),
-               source=facts.API, torch="No counterpart.")
+_ONLINE: dict[str, Any] = dict(
+    cost=Cost.COMPOSITE, dtypes=supported("fp32"), ranks=(2, 2), versions=("master",), socs=("950",), source=facts.API,
+    torch="No counterpart.")
 
 
 @op("experimental.online_softmax", numerics="fp32 per step: muls scale, amax, sub, exp, sum; the exponentials leave "

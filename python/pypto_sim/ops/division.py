@@ -16,7 +16,8 @@ from .elementwise import Number, binary_call, precision
 from .steps import binary_step, cast_step, scalar_step, unary_step
 
 FP32, INT32 = DataType.DT_FP32, DataType.DT_INT32
-_PAIR: dict[str, Any] = dict(cost=Cost.VEC_LONG, form_cost=Cost.VEC_LONG, source=facts.API)
+_PAIR: dict[str, Any] = dict(
+    cost=Cost.VEC_LONG, form_cost=Cost.VEC_LONG, source=facts.API)
 _RULES = (facts.ONE_DTYPE, facts.NUMPY_BROADCAST, facts.SCALAR_RULE, *facts.VECTOR_RULES)
 _EXACT_DOUBLE = "Computed without intermediate rounding, then rounded once."
 DOC = """{summary}

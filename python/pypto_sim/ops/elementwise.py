@@ -47,9 +47,10 @@ def precision(c: Check, value: Any) -> None:
         c.rule("api.version", "`precision_type` exists in the current release only; 0.2 refuses it. Leave it out")
 
 
-_ARITHMETIC: dict[str, Any] = dict(bf16_arith=False, fp16_arith=False, numerics=facts.ONCE_PER_CHAIN + " " + facts.WRAPS,
-                   constraints=(facts.ONE_DTYPE, facts.NUMPY_BROADCAST, facts.SCALAR_RULE, *facts.VECTOR_RULES),
-                   source=facts.API, cost=Cost.VEC_BINARY)
+_ARITHMETIC: dict[str, Any] = dict(
+    bf16_arith=False, fp16_arith=False, numerics=facts.ONCE_PER_CHAIN + " " + facts.WRAPS,
+    constraints=(facts.ONE_DTYPE, facts.NUMPY_BROADCAST, facts.SCALAR_RULE, *facts.VECTOR_RULES), source=facts.API,
+    cost=Cost.VEC_BINARY)
 
 
 @op(kernel="add", instr="vadd", forms={"scalar": ("adds", "vadds")}, dtypes=facts.FLOATS_INTS_950,
@@ -238,9 +239,10 @@ def _divide_ints(c: Check, a: Tensor, other: Any) -> Tensor:
     return result
 
 
-_MINMAX: dict[str, Any] = dict(dtypes=facts.MINMAX, bf16_arith=False, cost=Cost.VEC_BINARY, source=facts.API,
-               numerics=facts.EXACT + " NaN in either operand gives NaN.",
-               constraints=(facts.ONE_DTYPE, facts.NUMPY_BROADCAST, facts.SCALAR_RULE, *facts.VECTOR_RULES))
+_MINMAX: dict[str, Any] = dict(
+    dtypes=facts.MINMAX, bf16_arith=False, cost=Cost.VEC_BINARY, source=facts.API,
+    numerics=facts.EXACT + " NaN in either operand gives NaN.",
+    constraints=(facts.ONE_DTYPE, facts.NUMPY_BROADCAST, facts.SCALAR_RULE, *facts.VECTOR_RULES))
 
 
 def _minmax_call(spec: OpSpec, input: Any, other: Any) -> Tensor:
@@ -450,7 +452,8 @@ def clip(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number
     return x
 
 
-_UNARY: dict[str, Any] = dict(source=facts.API, constraints=facts.VECTOR_RULES)
+_UNARY: dict[str, Any] = dict(
+    source=facts.API, constraints=facts.VECTOR_RULES)
 
 
 @op(kernel="neg", instr="vmuls", cost=Cost.VEC_SCALAR, dtypes=facts.FLOATS_INTS, methods=("__neg__",),
@@ -814,8 +817,9 @@ def relu(input: Tensor) -> Tensor:
     return unary_call(relu.spec, input)
 
 
-_ROUND: dict[str, Any] = dict(dtypes=facts.FLOATS_INTS, cost=Cost.VEC_UNARY, instr="vconv", source=facts.API,
-              numerics=facts.EXACT + " Integers are returned unchanged.", constraints=facts.VECTOR_RULES)
+_ROUND: dict[str, Any] = dict(
+    dtypes=facts.FLOATS_INTS, cost=Cost.VEC_UNARY, instr="vconv", source=facts.API,
+    numerics=facts.EXACT + " Integers are returned unchanged.", constraints=facts.VECTOR_RULES)
 
 
 def _round_call(spec: OpSpec, input: Any) -> Tensor:

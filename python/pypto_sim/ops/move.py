@@ -786,9 +786,10 @@ def _triangle(spec: Any, input: Tensor, diagonal: Any) -> Tensor:
     return check.emit(shape, input.dtype, or_full(valid_list(input), shape), [input], scalars=(diagonal,))
 
 
-_TRIANGLE: dict[str, Any] = dict(constraints=("Rank 2 to 5.",), numerics="Bits are copied or zero.", torch="Same values.",
-                 cost=Cost.VEC_MOVE, ranks=(2, 5), bf16_arith=False, source="operation table: tril, triu",
-                 dtypes=supported("fp32 fp16 bf16 int8 int16 int32", only_950="uint16 uint32"))
+_TRIANGLE: dict[str, Any] = dict(
+    constraints=("Rank 2 to 5.",), numerics="Bits are copied or zero.", torch="Same values.", cost=Cost.VEC_MOVE,
+    ranks=(2, 5), bf16_arith=False, source="operation table: tril, triu",
+    dtypes=supported("fp32 fp16 bf16 int8 int16 int32", only_950="uint16 uint32"))
 
 
 @op(kernel="tril", methods=("tril",), reference=np.tril, **_TRIANGLE)

@@ -33,7 +33,8 @@ def reduce_call(spec: OpSpec, input: Any, dim: Any, keepdim: Any) -> Tensor:
     return c.emit(out, x.dtype, out_valid, (x,), ints=(axis, int(keep)))
 
 
-_REDUCE: dict[str, Any] = dict(cost=Cost.VEC_REDUCE, bf16_arith=False, source=facts.API)
+_REDUCE: dict[str, Any] = dict(
+    cost=Cost.VEC_REDUCE, bf16_arith=False, source=facts.API)
 _TILE_RULES = ("One axis.", "The tile has the rank of the input, at most 64 KB, its last axis a multiple of 32 bytes.",
                "keepdim=False leaves the tile's rank as it is: set the tile again.")
 

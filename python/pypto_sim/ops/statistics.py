@@ -31,9 +31,10 @@ def _arg_call(spec: OpSpec, input: Any, dim: Any, keepdim: bool) -> Tensor:
     return c.emit((*shape[:axis], *middle, *shape[axis + 1:]), INT32, out_valid, (x,), ints=(axis, int(keep)))
 
 
-_ARG: dict[str, Any] = dict(cost=Cost.VEC_REDUCE, instr="vcmax", dtypes=supported("fp32 fp16 bf16", unlisted="int32 int16"),
-            versions=("master",), bf16_arith=False, constraints=_TILE_RULES, source=facts.API,
-            numerics=facts.EXACT + " The first of equal values; the first NaN wins.", torch="The index is INT32.")
+_ARG: dict[str, Any] = dict(
+    cost=Cost.VEC_REDUCE, instr="vcmax", dtypes=supported("fp32 fp16 bf16", unlisted="int32 int16"),
+    versions=("master",), bf16_arith=False, constraints=_TILE_RULES, source=facts.API,
+    numerics=facts.EXACT + " The first of equal values; the first NaN wins.", torch="The index is INT32.")
 
 
 @op(kernel="argmax", methods=("argmax",), reference=np.argmax, **_ARG)
@@ -112,8 +113,8 @@ def _scan_call(spec: OpSpec, input: Any, dim: Any) -> Tensor:
     return c.emit(shape, INT64 if x.dtype.is_int else x.dtype, valid_of(x), (x,), ints=(axis,))
 
 
-_SCAN: dict[str, Any] = dict(cost=Cost.VEC_LONG, source=facts.API,
-             constraints=("The axis is not split by a view.", *facts.VECTOR_RULES))
+_SCAN: dict[str, Any] = dict(
+    cost=Cost.VEC_LONG, source=facts.API, constraints=("The axis is not split by a view.", *facts.VECTOR_RULES))
 
 
 @op(kernel="cumsum", methods=("cumsum",), dtypes=supported("fp32 fp16 bf16 int32 int16"), reference=np.cumsum,

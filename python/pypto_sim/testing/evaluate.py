@@ -28,7 +28,8 @@ def evaluate(function: Callable[..., Any], *arrays: Any, tile: Sequence[int] | N
     def run(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         if tile is not None:
             pypto.set_vec_tile_shapes(*tile)
-        operands = [pypto.view(t, list(a.shape), [0] * a.ndim, valid_shape=list(valid[i])) if valid and i in valid else t
+        extents = valid or {}
+        operands = [pypto.view(t, list(a.shape), [0] * a.ndim, valid_shape=list(extents[i])) if i in extents else t
                     for i, (t, a) in enumerate(zip(tensors, inputs, strict=True))]
         results = function(*operands)
         return results if isinstance(results, tuple) else (results,)
