@@ -67,6 +67,7 @@ from .run.outside import function as function
 
 _registry.push_rows()
 tensor, symbolic_scalar, element = Tensor, SymbolicScalar, Element
+error = errors                                     # PyPTO's name of the module of exceptions
 min, max = _control.min_op, _control.max_op
 ConfigScope = _tiles.Scope
 
