@@ -100,6 +100,10 @@ enum class Half : uint8_t { TWO, ONE_IF_FP32, ONE_IF_INT32 };  // precision fact
     X(TRIUL, 0, 0, TWO, 10, VEC, AIV, OTHER, "vsel", 1)                                                \
     X(FILLPAD, 0, 0, TWO, 10, VEC, AIV, COMPUTE, "vector_dup", 1)                                      \
     X(TRANSPOSE_VNCHWCONV, 0, 0, TWO, 10, VEC, ANY, MOVE_LOCAL, "vcopy", 2)                            \
+    X(EXPM1, 0, 0, TWO, 10, VEC, AIV, COMPUTE, "vexp", 3)                                              \
+    X(POW, 0, 0, TWO, 10, VEC, AIV, COMPUTE, "vmul", 40)                                               \
+    X(SIGN, 0, 0, TWO, 10, VEC, AIV, COMPUTE, "vmuls", 4)                                              \
+    X(CUM_SUM, 0, 0, TWO, 10, VEC, AIV, OTHER, "vadd", 4)                                              \
     X(UNKNOWN_VEC, 0, 0, TWO, 10, VEC, AIV, OTHER, "vmul", 1)
 
 enum class Code : uint8_t {

@@ -82,7 +82,6 @@ Run dispatch_official(const std::vector<DeviceTask>& work, const std::vector<Lea
                         acc += POLL;
                         if (c.task >= 0 && c.seen) {
                             resolve(tasks[c.task], acc);
-                            run.dispatch_busy += 0;
                             c = Core{};
                             --alive;
                         }
@@ -154,6 +153,7 @@ Run dispatch_official(const std::vector<DeviceTask>& work, const std::vector<Lea
                 incoming[k].pop_front();
             }
         if (alive == 0 && next_device_task == work.size()) break;
+        if (alive == 0) wake = std::min(wake, now + 1);
         previous = now;
         if (wake == INT64_MAX) wake = now + 1;
         now = wake;

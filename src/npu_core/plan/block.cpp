@@ -21,12 +21,13 @@ const std::unordered_map<std::string, Simple>& elementwise() {
         {"maxs", {Code::MAXS}}, {"mins", {Code::MINS}},
         {"eq", {Code::CMP, 512}}, {"ne", {Code::CMP, 512}}, {"lt", {Code::CMP, 512}}, {"le", {Code::CMP, 512}},
         {"gt", {Code::CMP, 512}}, {"ge", {Code::CMP, 512}},
-        {"eqs", {Code::CMPS, 12448}}, {"nes", {Code::CMPS, 12448}}, {"lts", {Code::CMPS, 12448}},
-        {"les", {Code::CMPS, 12448}}, {"gts", {Code::CMPS, 12448}}, {"ges", {Code::CMPS, 12448}},
+        {"eqs", {Code::CMPS, 512}}, {"nes", {Code::CMPS, 512}}, {"lts", {Code::CMPS, 512}},
+        {"les", {Code::CMPS, 512}}, {"gts", {Code::CMPS, 512}}, {"ges", {Code::CMPS, 512}},
         {"logical_and", {Code::LOGICALAND, 20768}}, {"logical_or", {Code::LOGICALOR, 20768}},
         {"logical_not", {Code::LOGICALNOT, 20768}},
         {"cast", {Code::CAST}}, {"clone", {Code::REGISTER_COPY}}, {"fillpad", {Code::FILLPAD}},
-        {"tril", {Code::TRIUL}}, {"triu", {Code::TRIUL}},
+        {"tril", {Code::TRIUL}}, {"triu", {Code::TRIUL}}, {"expm1", {Code::EXPM1, 32}}, {"cumsum", {Code::CUM_SUM}},
+        {"pow", {Code::POW, -1}}, {"sign", {Code::SIGN, 32}},
     };
     return table;
 }
@@ -230,6 +231,11 @@ private:
         if (k == "view") return simple_move(Family::VIEW, Code::VIEW, in[0], v);
         if (k == "reshape" || k == "unsqueeze" || k == "squeeze") return simple_move(Family::RESHAPE, Code::RESHAPE, in[0], v);
         if (k == "matmul") return matmul(in, ints);
+        if (k == "argmax" || k == "argmin") {
+            b_.unmodelled.push_back(row.name + " (priced as the plain row reduction)");
+            return reduce(k == "argmax" ? "amax" : "amin", in[0], static_cast<int>(ints[0]));
+        }
+        if (k == "log1p") return log1p(in[0]);
         if (k == "sum" || k == "amax" || k == "amin" || k == "prod") return reduce(k, in[0], static_cast<int>(ints[0]));
         if (k == "where") return where(in, ints);
         if (k == "rsubs") return chain(in[0], {Code::SUBS, Code::MULS});
@@ -297,6 +303,23 @@ private:
             emit({.family = Family::ELEMENTWISE, .code = simple.code, .in = in, .out = {r.exact},
                   .scratch_bytes = simple.scratch, .op_name = name()});
         }
+        finish(r);
+    }
+
+    // log(1 + x) with a correction for small x, as the public package composes it.
+    void log1p(Id x) {
+        Result r = result(0);
+        if (promotes(dtype(x))) x = widen(x);
+        auto step = [&](Code c, std::vector<Id> in, int scratch = 0, bool last = false, DType type = DType::F32) {
+            Id y = last ? r.exact : tensor(shape(x), type);
+            emit({.family = Family::ELEMENTWISE, .code = c, .in = std::move(in), .out = {y}, .scratch_bytes = scratch, .op_name = name()});
+            return y;
+        };
+        const Id u = step(Code::ADDS, {x}), d = step(Code::ADDS, {u}), q = step(Code::DIV, {x, d});
+        const Id y = step(Code::MUL, {step(Code::LN, {u}), q});
+        const Id one = step(Code::CMPS, {u}, 512, false, DType::BOOL), inf = step(Code::CMPS, {x}, 512, false, DType::BOOL);
+        const Id z = step(Code::WHERE_TT, {one, x, y}, 12448);
+        step(Code::WHERE_ST, {inf, z}, 12448, true);
         finish(r);
     }
 
@@ -407,27 +430,36 @@ private:
             else emit(op);
             return define(r.program, r.exact);
         }
-        // One 2-D product per batch entry: view, reshape, product, reshape, assemble.
+        // One 2-D product per batch entry: operands flattened to 2-D and viewed, the result reshaped and assembled.
         const Shape out = shape(r.exact);
         int64_t batch = 1;
         for (int i = 0; i < rank - 2; ++i) batch *= out[i];
+        std::vector<Id> flat = in;
+        for (size_t i = 0; i < in.size() && i < 2; ++i) {
+            const Shape s = shape(in[i]);
+            if (s.rank < 3) continue;
+            Shape rows = two(s);
+            rows[0] = s.count() / std::max<int64_t>(s[s.rank - 1], 1);
+            flat[i] = tensor(rows, dtype(in[i]));
+            emit({.family = Family::RESHAPE, .code = Code::RESHAPE, .in = {in[i]}, .out = {flat[i]}});
+        }
         for (int64_t b = 0; b < batch; ++b) {
             std::vector<Id> parts;
             for (size_t i = 0; i < in.size(); ++i) {
                 const Shape s = shape(in[i]);
                 if (i >= 2 || s.rank < 3) { parts.push_back(in[i]); continue; }
-                Shape at = zeros(s.rank), one = s;
-                int64_t rest = b;
+                int64_t rest = b, entry = 0, scale = 1;
                 for (int d = s.rank - 3; d >= 0; --d) {
                     const int64_t extent = out[rank - s.rank + d];
-                    at[d] = s[d] == 1 ? 0 : rest % extent;
-                    one[d] = 1;
+                    entry += (s[d] == 1 ? 0 : rest % extent) * scale;
+                    scale *= s[d];
                     rest /= extent;
                 }
-                Id view = tensor(one, dtype(in[i])), flat = tensor(two(one), dtype(in[i]));
-                emit({.family = Family::VIEW, .code = Code::VIEW, .in = {in[i]}, .out = {view}, .at = at});
-                emit({.family = Family::RESHAPE, .code = Code::RESHAPE, .in = {view}, .out = {flat}});
-                parts.push_back(flat);
+                Shape at = zeros(2);
+                at[0] = entry * s[s.rank - 2];
+                Id view = tensor(two(s), dtype(in[i]));
+                emit({.family = Family::VIEW, .code = Code::VIEW, .in = {flat[i]}, .out = {view}, .at = at});
+                parts.push_back(view);
             }
             Shape one = out, at = zeros(rank);
             int64_t rest = b;

@@ -53,7 +53,7 @@ struct BlockOp {
     Code pair = Code::VIEW;   // REDUCE: combines two tiles
     int64_t extra = 0;        // TOPK: k; TRANSPOSE: first axis
     int axis2 = 0;
-    int scratch_bytes = 0;    // rank-1 scratch in UB
+    int scratch_bytes = 0;    // rank-1 scratch in UB; below 0: a tile like the result
     // MATMUL (2-D)
     bool a_trans = false, b_trans = false, has_bias = false;
     std::vector<int64_t> cube{};

@@ -100,7 +100,7 @@ public:
                     traffic_.writers(e.tensor, at, a.shape, [&](int64_t w) {
                         if ((w >> 40) != (device_task >> 40)) return;
                         const int32_t from = static_cast<int32_t>(w & 0xFFFFFFFFFF);
-                        if (from >= base || std::find(waits.begin(), waits.end(), from) != waits.end()) return;
+                        if (from >= base) return;
                         waits.push_back(from);
                     });
                 int64_t fresh = 0;

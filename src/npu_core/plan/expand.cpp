@@ -181,7 +181,8 @@ private:
                     std::vector<Id> in;
                     for (Id x : op.in) in.push_back(ask(x, at, extent));
                     std::vector<Id> out{make_tile(op.out[0], at, extent)};
-                    if (op.scratch_bytes) out.push_back(flat_scratch(scratch_bytes(op, extent)));
+                    if (op.scratch_bytes < 0) out.push_back(scratch(extent, dtype(op.out[0])));
+                    else if (op.scratch_bytes) out.push_back(flat_scratch(scratch_bytes(op, extent)));
                     g_.add_op(op.code, in, out, src_);
                 });
                 return;
@@ -250,7 +251,7 @@ private:
     }
 
     static int64_t scratch_bytes(const BlockOp& op, const Shape& extent) {
-        if (op.code == Code::CMP) return std::max<int64_t>(extent[extent.rank - 1], 32);
+        if (op.code == Code::CMP || op.code == Code::CMPS) return std::max<int64_t>(extent[extent.rank - 1], 32);
         return op.scratch_bytes;
     }
 
@@ -269,6 +270,11 @@ private:
                 Shape a = at, e = extent;
                 a[op.axis] = j * tile;
                 e[op.axis] = std::min(tile, length - j * tile);
+                const Produced& p = produced(op.in[0]);
+                if (n > 1 && e[op.axis] < tile && p.tiles.size() == 1) {   // the last tile of a whole tensor is read in full
+                    e[op.axis] = tile;
+                    return view_of(p.tiles[0], a, e);
+                }
                 return ask(op.in[0], a, e);
             };
             auto pair = [&](Id x, Id y) {

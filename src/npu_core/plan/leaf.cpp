@@ -21,9 +21,9 @@ Shape padded(const Shape& s, DType t, Mem mem) {
         case Mem::BT: last = round_up(last, 64 / size); break;
         case Mem::L1: case Mem::L0A: case Mem::L0B: case Mem::L0C: {
             if (p.rank < 2) break;
-            const int64_t unit = size == 1 ? 32 : 16;
-            if (p[p.rank - 2] > 1 || mem != Mem::L1) p[p.rank - 2] = round_up(p[p.rank - 2], mem == Mem::L0C ? 16 : unit);
-            last = round_up(last, mem == Mem::L0C ? 16 : unit);
+            const int64_t unit = size == 1 && mem != Mem::L0C ? 32 : 16;
+            p[p.rank - 2] = round_up(p[p.rank - 2], unit);
+            last = round_up(last, unit);
             break;
         }
         default: break;
@@ -139,6 +139,7 @@ struct Builder {
             auto [it, added] = loads.try_emplace(key, -1);
             if (added) {
                 it->second = add(Mem::L1, two(1, m.n), type);
+                leaf.tensors[it->second].shape = padded(two(1, m.n), type, Mem::BT);   // a bias is one row
                 LeafOp& load = push(Code::COPY_IN, Pipe::MTE2, {tensor(from)}, {it->second}, lat(m.n, type), op.src);
                 traffic(load, two(1, m.n), g.tensors[from].shape, dtype_size_bytes(type));
             }

@@ -45,7 +45,13 @@ void adapt(Graph& g, const Chip& chip) {
             const Id out = g.add_op(Code::ASSEMBLE, {t}, {gm}, src);
             g.ops[out].at = zeros(shape.rank);
             g.ops[out].sub = home;
-            for (auto& [sub, users] : away) {
+            for (auto& [sub, all] : away) {
+                std::vector<Id> users;   // a view loads its part by itself
+                for (Id user : all) {
+                    if (g.ops[user].code == Code::VIEW) g.replace_input(user, t, gm);
+                    else users.push_back(user);
+                }
+                if (users.empty()) continue;
                 const Id copy = g.add_fresh(shape, g.tensors[t].dtype);
                 g.tensors[copy].mem = g.tensors[t].mem;
                 const Id in = g.add_op(Code::VIEW, {gm}, {copy}, src);

@@ -192,7 +192,6 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
     }
     auto hub = [&] {
         nodes.push_back({-1, cost::Core::HUB, {}, 0});
-        ++root.hubs;
         return static_cast<int32_t>(nodes.size()) - 1;
     };
     const size_t count = nodes.size();
@@ -243,6 +242,7 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
         t.predecessors = nodes[i].pred;
         for (int32_t s : nodes[i].succ) t.successors.push_back(task_of[s]);
         root.edges += static_cast<int64_t>(t.successors.size());
+        if (nodes[i].core == cost::Core::HUB) ++root.hubs;
         if (nodes[i].call < 0) continue;
         Call& c = calls[nodes[i].call];
         t.leaf = c.leaf;
