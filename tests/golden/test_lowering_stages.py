@@ -1,0 +1,128 @@
+"""Every stage of the graph lowering against the public 0.2.0 package: the package's graph before a pass goes in, its
+graph after the pass must come out (official_sim/stages.json)."""
+
+import json
+import re
+
+import pytest
+
+lowering = pytest.importorskip("pypto_sim._lowering")
+
+ATTRIBUTES = ("axis", "scalar", "trans_a", "trans_b", "direct")
+
+
+@pytest.fixture(scope="module")
+def kernels(shared_dir):
+    return json.loads((shared_dir / "official_sim" / "stages.json").read_text())["kernels"]
+
+
+def names():
+    """Kernel names, so that each is a test of its own; one name when there is no data."""
+    return NAMES
+
+
+NAMES = (
+    "exp_float32_8x512", "ew_chain_tails_bf16_50x96", "ew_retile_64x512_32x512", "add_bfloat16_8x512",
+    "ew_outer_sum_64x256", "ew_two_outputs_assemble", "softmax_one_row_8192_split", "rmsnorm_rope_fused_256x128",
+    "mm_tails_200x320x144", "linear_A_matmul_add", "idx_topk_8x1024_k8_split", "loop_blocks_16",
+    "loop_accumulate_8_unroll_2", "whole_24576_1",
+)
+
+
+def coordinate(entry):
+    """(constant, symbol) of one offset: 16, 'i*32' or '(i*32)+16'."""
+    if isinstance(entry, int):
+        return entry, b""
+    match = re.fullmatch(r"\((.*)\)\+(\d+)", entry)
+    return (int(match[2]), match[1].encode()) if match else (0, entry.encode())
+
+
+def tensor_row(row):
+    ident, raw, shape, offset, dtype, memory, *raw_shape = row
+    return ident, raw, shape, offset, dtype.encode(), memory.encode(), raw_shape[0] if raw_shape else shape
+
+
+def op_row(row):
+    ident, code, inputs, outputs, sub_graph, latency, *more = row
+    attributes = more[0] if more else {}
+    out = {"id": ident, "code": code.encode(), "in": inputs, "out": outputs, "sub_graph": sub_graph,
+           "latency": latency}
+    out.update({key: attributes[key] for key in ATTRIBUTES if key in attributes})
+    out["transpose"] = attributes.get("transpose", False)
+    out["to"] = attributes.get("to", "").encode()
+    if "at" in attributes:
+        pairs = [coordinate(entry) for entry in attributes["at"]]
+        out["at"], out["at_symbols"] = [p[0] for p in pairs], [p[1] for p in pairs]
+    return out
+
+
+def graph(tensors, ops, inputs=(), outputs=()):
+    return lowering.Graph([tensor_row(t) for t in tensors], [op_row(o) for o in ops], list(inputs), list(outputs))
+
+
+def leaf_graph(leaf):
+    """The leaf's operations, with the ids that spill copies lack filled in; (graph, ids in order of `ops`)."""
+    ids, ops = [], []
+    fresh = max((o[0] for o in leaf["ops"] if o[0] is not None), default=0) + 1
+    for row in leaf["ops"]:
+        ident = row[0]
+        if ident is None:
+            ident, fresh = fresh, fresh + 1
+        ids.append(ident)
+        ops.append([ident, row[1], row[2], row[3], -1, row[4]])
+    return graph(leaf["tensors"], ops), ids
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_leaf_cycles(kernels, name):
+    """Start and end of every operation of every leaf that ran."""
+    checked = 0
+    for leaf in kernels[name]["leaves"]:
+        if leaf["cycles"] is None or leaf["core"] == "HUB":
+            continue
+        built, ids = leaf_graph(leaf)
+        order = [ids[i] for i in leaf["schedule"]]
+        timings, _ = built.run_leaf(order)
+        expected = [tuple(leaf["cycles"][i]) for i in leaf["schedule"]]
+        assert timings == expected
+        checked += len(expected)
+    assert checked
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_device_timeline(kernels, name):
+    """Core, start and end of every task, and the total."""
+    kernel = kernels[name]
+    leaves = [leaf_graph(leaf) if leaf["cycles"] and leaf["core"] != "HUB" else (None, []) for leaf in kernel["leaves"]]
+    graphs = [g for g, _ in leaves]
+    orders = [[ids[i] for i in leaf["schedule"]] if g else []
+              for (g, ids), leaf in zip(leaves, kernel["leaves"], strict=True)]
+    device_tasks, ids = [], []
+    for number in sorted({row[0] for row in kernel["tasks"]}):
+        rows = [row for row in kernel["tasks"] if row[0] == number]
+        place = {row[1]: i for i, row in enumerate(rows)}
+        ids.append([row[1] for row in rows])
+        device_tasks.append([(row[2], -1 if row[3] is None or row[2] == "HUB" else row[3], [place[s] for s in row[5]])
+                             for row in rows])
+    timings, cycles = lowering.run_device(graphs, orders, device_tasks)
+    found = sorted((d, ids[d][i], core, start, end) for d, rows in enumerate(timings)
+                   for i, (core, start, end) in enumerate(rows) if core >= 0)
+    assert found == sorted(tuple(row) for row in kernel["timeline"])
+    assert cycles == kernel["cycles"]
+
+
+def single_root(kernel):
+    return len(kernel["instances"]) == 1
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("loop_")])
+def test_task_graph(kernels, name):
+    """Tasks, hubs, ids and successor order of kernels with one root function."""
+    kernel = kernels[name]
+    (root,) = kernel["roots"]
+    assert single_root(kernel)
+    calls = [(sub_graph, leaf, kernel["leaves"][leaf]["core"] or "HUB", inputs, outputs)
+             for sub_graph, leaf, inputs, outputs in root["calls"]]
+    found = lowering.task_graph(calls, [t for t, _ in root["outputs"]])
+    expected = [(core, sub_graph, successors) for _, _, core, _, sub_graph, successors in kernel["tasks"]]
+    assert [(core, None if call < 0 else calls[call][0], successors) for core, call, successors in found] == expected
