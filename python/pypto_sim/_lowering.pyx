@@ -199,3 +199,27 @@ def task_graph(list calls, list outputs):
         push_call(rows, sub_graph, leaf, core.encode(), inputs, outs)
     cdef RootTasks result = build_task_graph(rows, outputs)
     return [(task_core(t).decode(), t.call, list(t.successors)) for t in result.tasks]
+
+
+cdef extern from "npu_core/lowering/leaf.h" namespace "npu::lowering" nogil:
+    cdef cppclass CBuffer "npu::lowering::Buffer":
+        vector[int32_t] tensors
+
+    cdef cppclass CLeaf "npu::lowering::Leaf":
+        CGraph graph
+        vector[CBuffer] buffers
+        vector[int32_t] schedule
+        int32_t spills
+
+    void lower_leaf(CLeaf&) except +
+
+
+def schedule_leaf(Graph graph):
+    """(final order as operation ids, shared buffers, spill copies, operations and tensors afterwards)."""
+    cdef CLeaf leaf
+    leaf.graph = graph.graph
+    lower_leaf(leaf)
+    after = Graph([], [], [], [])
+    after.graph = leaf.graph
+    shared = [sorted(b.tensors) for b in leaf.buffers if b.tensors.size() > 1]
+    return list(leaf.schedule), shared, leaf.spills, after

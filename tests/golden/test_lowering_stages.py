@@ -126,3 +126,29 @@ def test_task_graph(kernels, name):
     found = lowering.task_graph(calls, [t for t, _ in root["outputs"]])
     expected = [(core, sub_graph, successors) for _, _, core, _, sub_graph, successors in kernel["tasks"]]
     assert [(core, None if call < 0 else calls[call][0], successors) for core, call, successors in found] == expected
+
+
+def unscheduled_graph(leaf):
+    """The leaf as the in-core scheduler gets it: no spill copies, operands before redirection."""
+    ops = []
+    for row in leaf["ops"]:
+        if row[0] is None:
+            continue
+        more = row[5] if len(row) > 5 else {}
+        inputs, outputs = more.get("unscheduled", (row[2], row[3]))
+        ops.append([row[0], row[1], inputs, outputs, -1, row[4]])
+    return graph(leaf["tensors"], ops)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_core_schedule(kernels, name):
+    """Final order, shared buffers and spill copies of every leaf."""
+    for leaf in kernels[name]["leaves"]:
+        order, shared, spills, after = lowering.schedule_leaf(unscheduled_graph(leaf))
+        assert sorted(shared) == sorted(sorted(group) for group in leaf["shared_buffers"])
+        assert spills == leaf["spills"]
+        by_id = {op["id"]: op for op in after.ops()}
+        expected = [leaf["ops"][i] for i in leaf["schedule"]]
+        assert [by_id[i]["code"] for i in order] == [row[1] for row in expected]
+        assert [i if row[0] is not None else None for i, row in zip(order, expected, strict=True)] == [
+            row[0] for row in expected]

@@ -1,0 +1,30 @@
+// Address space of the local memories while a leaf is scheduled.
+// Source: hicann/pypto@r0.2.0 passes/block_graph_pass/schedule_ooo/buffer_pool.cpp.
+#pragma once
+#include <vector>
+
+#include "npu_core/lowering/leaf.h"
+
+namespace npu::lowering {
+
+struct Placed {
+    int64_t at = 0, bytes = 0;
+    int32_t buffer = -1;
+};
+
+class BufferPools {
+public:
+    bool allocate(Mem mem, int32_t buffer, int64_t bytes);   // false: does not fit
+    void free(Mem mem, int32_t buffer);
+    const std::vector<Placed>& live(Mem mem) const { return live_[int(mem)]; }   // by address
+    void clear(Mem mem) { live_[int(mem)].clear(); }
+    void place(Mem mem, const Placed& p);
+
+private:
+    std::vector<Placed> live_[MEM_COUNT];
+};
+
+// One count per operand occurrence, the ALLOC included.
+std::vector<int32_t> reference_counts(const Leaf& leaf, const std::vector<int32_t>& list);
+
+}  // namespace npu::lowering

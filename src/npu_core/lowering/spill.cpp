@@ -1,0 +1,276 @@
+// Source: hicann/pypto@r0.2.0 passes/block_graph_pass/schedule_ooo/spill_buffer.cpp, scheduler.cpp (GenSpillSchedule).
+#include "npu_core/lowering/spill.h"
+
+#include <algorithm>
+#include <map>
+
+namespace npu::lowering {
+namespace {
+
+constexpr int32_t SPILL_LATENCY = 511;
+constexpr size_t NEVER = SIZE_MAX;
+
+class Spill {
+public:
+    Spill(Leaf& leaf, const BufferPools& pools, int32_t alloc, const std::vector<char>& executed)
+        : leaf_(leaf), g_(leaf.graph), executed_(executed), alloc_(alloc) {
+        const Buffer& b = leaf.buffers[leaf.buffer_of_alloc[alloc]];
+        mem_ = b.mem;
+        need_ = b.bytes;
+        live_ = pools.live(mem_);
+        last_use_.assign(leaf.buffers.size(), -1);
+        last_writer_.assign(leaf.buffers.size(), -1);
+        next_use_.assign(leaf.buffers.size(), NEVER);
+        for (size_t i = 0; i < leaf.list.size(); ++i) scan(i);
+        find_protected();
+    }
+
+    std::vector<int32_t> run() {
+        std::vector<int32_t> chosen = best_group();
+        if (chosen.empty())
+            for (const Placed& p : live_)
+                if (!is_empty(p.buffer) && !is_window_made(p.buffer)) chosen.push_back(p.buffer);
+        for (int32_t b : chosen) spill(b);
+        return chosen;
+    }
+
+private:
+    bool is_alloc(int32_t id) const { return leaf_.buffer_of_alloc[id] >= 0; }
+    bool done(int32_t id) const { return size_t(id) < executed_.size() && executed_[id]; }
+
+    void scan(size_t i) {
+        const int32_t id = leaf_.list[i];
+        if (is_alloc(id)) return;
+        const Op& op = g_.ops[id];
+        for (const Ids* operands : {&op.in, &op.out})
+            for (int32_t t : *operands) {
+                const int32_t b = leaf_.buffer_of[t];
+                if (b < 0) continue;
+                if (!done(id)) next_use_[b] = std::min(next_use_[b], i);
+                else {
+                    last_use_[b] = id;
+                    if (operands == &op.out) last_writer_[b] = id;
+                }
+            }
+    }
+
+    // Producers of what the operations waiting for this ALLOC read.
+    void find_protected() {
+        const Dependencies d = dependencies(leaf_, leaf_.list);
+        protected_.assign(g_.ops.size(), 0);
+        auto protect = [&](int32_t id) {
+            for (int32_t p : d.before[id]) protected_[p] = 1;
+        };
+        for (int32_t s : d.after[alloc_]) protect(s);
+        if (d.after[alloc_].empty()) return;
+        const int32_t first = d.after[alloc_].front();
+        if (g_.ops[first].code == Opcode::COPY_IN)
+            for (int32_t s : d.after[first]) protect(s);
+    }
+
+    bool is_empty(int32_t b) const { return last_writer_[b] < 0; }
+    bool is_window_made(int32_t b) const {
+        const Opcode c = g_.ops[last_writer_[b]].code;
+        return c == Opcode::ASSEMBLE || c == Opcode::VIEW;
+    }
+    bool excluded(int32_t b) const { return is_empty(b) || protected_[last_use_[b]]; }
+
+    std::vector<int32_t> best_group() const {
+        std::vector<int32_t> best;
+        size_t best_value = 0;
+        const int64_t room = capacity_bytes(mem_);
+        const size_t n = live_.size();
+        for (size_t i = 0; i < n; ++i) {
+            const int64_t start = i ? live_[i - 1].at + live_[i - 1].bytes : 0;
+            if (room - start < need_) break;
+            size_t j = i;
+            while (j < n && live_[j].at - start < need_) ++j;
+            const int64_t end = j < n ? live_[j].at : room;
+            while (i + 1 < j && end - (live_[i].at + live_[i].bytes) >= need_) ++i;
+            size_t value = NEVER;
+            bool usable = true;
+            for (size_t k = i; k < j; ++k) {
+                usable &= !excluded(live_[k].buffer);
+                value = std::min(value, next_use_[live_[k].buffer]);
+            }
+            if (!usable || i == j || (!best.empty() && value <= best_value)) continue;
+            best.clear();
+            for (size_t k = i; k < j; ++k) best.push_back(live_[k].buffer);
+            best_value = value;
+        }
+        return best;
+    }
+
+    int32_t new_tensor(int32_t like, Mem mem, int32_t buffer) {
+        const Tensor t = g_.tensors[like];
+        const int32_t id = g_.add_tensor(g_.add_raw(t.shape, t.dtype), t.shape, zero_offset(t.shape.rank), t.dtype, mem);
+        leaf_.buffer_of.push_back(buffer);
+        if (buffer >= 0) leaf_.buffers[buffer].tensors.push_back(id);
+        return id;
+    }
+
+    int32_t new_op(Opcode code, const Ids& in, const Ids& out, int32_t latency) {
+        const int32_t id = g_.add_op(code, in, out);
+        g_.ops[id].latency = latency;
+        leaf_.buffer_of_alloc.push_back(-1);
+        return id;
+    }
+
+    int32_t new_buffer(const Buffer& like) {
+        const int32_t b = int32_t(leaf_.buffers.size());
+        leaf_.buffers.push_back({like.mem, like.bytes, -1, {}});
+        const int32_t id = new_op(g_.ops[like.alloc].code, {}, {}, 1);
+        g_.order.pop_back();
+        leaf_.buffer_of_alloc[id] = b;
+        leaf_.buffers[b].alloc = id;
+        return b;
+    }
+
+    size_t place(int32_t id) const {
+        return size_t(std::find(leaf_.list.begin(), leaf_.list.end(), id) - leaf_.list.begin());
+    }
+    void insert_after(int32_t anchor, int32_t id) { leaf_.list.insert(leaf_.list.begin() + long(place(anchor)) + 1, id); }
+
+    void spill(int32_t b) {
+        const int32_t writer = last_writer_[b];
+        int32_t held = -1;
+        for (int32_t t : g_.ops[writer].out)
+            if (leaf_.buffer_of[t] == b) held = t;
+        int32_t source, copy = -1;
+        Offset at = zero_offset(g_.tensors[held].shape.rank);
+        if (g_.ops[writer].code == Opcode::COPY_IN) {
+            source = g_.ops[writer].in[0];
+            at = g_.ops[writer].at;
+        } else {
+            source = new_tensor(held, Mem::GM, -1);
+            copy = new_op(Opcode::COPY_OUT, {held}, {source}, SPILL_LATENCY);
+            ++leaf_.spills;
+            insert_after(last_copy_after(last_use_[b]), copy);
+        }
+        reload(b, held, source, at, copy);
+    }
+
+    // Copies written after the same operation stay in the order they were made.
+    int32_t last_copy_after(int32_t id) {
+        auto [it, fresh] = copy_after_.try_emplace(id, id);
+        const int32_t anchor = it->second;
+        it->second = int32_t(g_.ops.size()) - 1;
+        return anchor;
+    }
+
+    void reload(int32_t b, int32_t held, int32_t source, const Offset& at, int32_t copy) {
+        int32_t user = -1;
+        for (int32_t id : leaf_.list)
+            if (user < 0 && id != copy && !is_alloc(id) && !done(id) && touches(id, b)) user = id;
+        if (user < 0) return;
+        const int32_t fresh = new_buffer(leaf_.buffers[b]);
+        std::vector<int32_t> added{leaf_.buffers[fresh].alloc};
+        int32_t again = -1;
+        if (g_.ops[last_writer_[b]].code == Opcode::ASSEMBLE) {
+            again = new_tensor(held, mem_, fresh);
+            for (int32_t p : Ids(g_.tensors[held].producers)) {
+                if (!done(p)) continue;
+                const int32_t piece = new_tensor(g_.ops[p].in[0], mem_, fresh);
+                added.push_back(new_op(Opcode::COPY_IN, {source}, {piece}, SPILL_LATENCY));
+                g_.ops[added.back()].at = g_.ops[p].at;
+                added.push_back(g_.clone_op(p, {piece}, {again}));
+                leaf_.buffer_of_alloc.push_back(-1);
+                leaf_.spills += 2;
+            }
+        } else {
+            again = new_tensor(held, mem_, fresh);
+            added.push_back(new_op(Opcode::COPY_IN, {source}, {again}, SPILL_LATENCY));
+            g_.ops[added.back()].at = at;
+            ++leaf_.spills;
+        }
+        leaf_.list.insert(leaf_.list.begin() + long(place(user)), added.begin(), added.end());
+        if (copy >= 0) added.push_back(copy);
+        redirect(b, held, again, fresh, added);
+    }
+
+    bool touches(int32_t id, int32_t b) const {
+        for (const Ids* operands : {&g_.ops[id].in, &g_.ops[id].out})
+            for (int32_t t : *operands)
+                if (leaf_.buffer_of[t] == b) return true;
+        return false;
+    }
+
+    void redirect(int32_t b, int32_t held, int32_t again, int32_t fresh, const std::vector<int32_t>& added) {
+        for (int32_t id : std::vector<int32_t>(leaf_.list)) {
+            if (is_alloc(id) || done(id) || std::find(added.begin(), added.end(), id) != added.end()) continue;
+            for (int32_t t : Ids(g_.ops[id].in)) {
+                if (leaf_.buffer_of[t] != b) continue;
+                if (t == held) g_.replace_input(id, held, again);
+                else move_tensor(t, fresh);
+            }
+            for (int32_t t : Ids(g_.ops[id].out)) {
+                if (leaf_.buffer_of[t] != b) continue;
+                if (t == held) g_.replace_output(id, held, again);
+                else move_tensor(t, fresh);
+            }
+        }
+    }
+
+    void move_tensor(int32_t t, int32_t buffer) {
+        std::erase(leaf_.buffers[leaf_.buffer_of[t]].tensors, t);
+        leaf_.buffer_of[t] = buffer;
+        leaf_.buffers[buffer].tensors.push_back(t);
+    }
+
+    Leaf& leaf_;
+    Graph& g_;
+    const std::vector<char>& executed_;
+    int32_t alloc_;
+    Mem mem_;
+    int64_t need_;
+    std::vector<Placed> live_;
+    std::vector<int32_t> last_use_, last_writer_;
+    std::vector<size_t> next_use_;
+    std::vector<char> protected_;
+    std::map<int32_t, int32_t> copy_after_;
+};
+
+}  // namespace
+
+std::vector<int32_t> spill_for(Leaf& leaf, const BufferPools& pools, int32_t alloc, const std::vector<char>& executed) {
+    const Mem mem = leaf.buffers[leaf.buffer_of_alloc[alloc]].mem;
+    if (mem != Mem::UB && mem != Mem::L1) return {};
+    return Spill(leaf, pools, alloc, executed).run();
+}
+
+void insert_spills(Leaf& leaf) {
+    BufferPools pools;
+    std::vector<int32_t> refs = reference_counts(leaf, leaf.list);
+    std::vector<char> executed(leaf.graph.ops.size(), 0);
+    auto release = [&](int32_t b) {
+        if (--refs[b] == 0) pools.free(leaf.buffers[b].mem, b);
+    };
+    for (size_t i = 0; i < leaf.list.size(); ++i) {
+        const int32_t id = leaf.list[i];
+        const int32_t own = leaf.buffer_of_alloc[id];
+        if (own >= 0) {
+            const Buffer want = leaf.buffers[own];
+            if (!pools.allocate(want.mem, own, want.bytes)) {
+                for (int32_t b : spill_for(leaf, pools, id, executed)) pools.free(want.mem, b);
+                executed.resize(leaf.graph.ops.size(), 0);
+                i = size_t(std::find(leaf.list.begin(), leaf.list.end(), id) - leaf.list.begin());
+                for (size_t k = 0; k < i; ++k) executed[leaf.list[k]] = 1;
+                refs = reference_counts(leaf, {leaf.list.begin() + long(i), leaf.list.end()});
+                if (!pools.allocate(want.mem, own, want.bytes)) {
+                    const int64_t room = capacity_bytes(want.mem);
+                    throw CapacityFailure("no room for a tile of " + std::to_string(want.bytes) + " bytes in " +
+                                              std::string(mem_name(want.mem)),
+                                          "", want.mem, want.bytes, room);
+                }
+            }
+            release(own);
+        } else {
+            for (const Ids* operands : {&leaf.graph.ops[id].in, &leaf.graph.ops[id].out})
+                for (int32_t t : *operands)
+                    if (leaf.buffer_of[t] >= 0) release(leaf.buffer_of[t]);
+        }
+        executed[id] = 1;
+    }
+}
+
+}  // namespace npu::lowering
