@@ -223,3 +223,15 @@ def schedule_leaf(Graph graph):
     after.graph = leaf.graph
     shared = [sorted(b.tensors) for b in leaf.buffers if b.tensors.size() > 1]
     return list(leaf.schedule), shared, leaf.spills, after
+
+
+cdef extern from "npu_core/lowering/partition.h" namespace "npu::lowering" nogil:
+    void partition_graph(CGraph&) except +
+
+cdef extern from "npu_core/lowering/passes.h" namespace "npu::lowering" nogil:
+    void run_pass(CGraph&, const string&) except +
+
+
+def run(Graph graph, str name):
+    """Runs one pass on the graph, in place."""
+    run_pass(graph.graph, name.encode())

@@ -152,3 +152,122 @@ def test_in_core_schedule(kernels, name):
         assert [by_id[i]["code"] for i in order] == [row[1] for row in expected]
         assert [i if row[0] is not None else None for i, row in zip(order, expected, strict=True)] == [
             row[0] for row in expected]
+
+
+def stages_of(root):
+    """(pass, tensors, ops) of a root, with the lists that did not change filled in."""
+    tensors, ops = [], []
+    for stage in root["stages"]:
+        tensors, ops = stage.get("tensors", tensors), stage.get("ops", ops)
+        yield stage["pass"], tensors, ops
+
+
+ENDS = {"whole_24576_1"}   # graph stages only up to AutoCast
+
+
+def transitions(kernel, name):
+    """(root, graph before, tensors after, ops after) of one pass, for every root function that has it."""
+    for root in kernel["roots"]:
+        before = None
+        for stage, tensors, ops in stages_of(root):
+            if stage == name and before is not None:
+                yield root, before, tensors, ops
+            before = tensors, ops
+
+
+def changed(root, name):
+    return any(stage["pass"] == name and "ops" in stage for stage in root["stages"])
+
+
+def built(root, before):
+    return graph(*before, [t for t, _ in root["inputs"]], [t for t, _ in root["outputs"]])
+
+
+GRAPH_NAMES = [n for n in NAMES if n not in ENDS]
+
+
+@pytest.mark.parametrize("name", GRAPH_NAMES)
+def test_graph_partition(kernels, name):
+    """Sub-graph of every operation."""
+    for root, before, _, ops in transitions(kernels[name], "GraphPartition"):
+        found = built(root, before)
+        if changed(root, "InsertOpForViewAssemble"):
+            lowering.run(found, "Sort")          # operations were added, so the next pass sorts first
+        lowering.run(found, "GraphPartition")
+        assert [(op["id"], op["sub_graph"]) for op in found.ops()] == [(op[0], op[4]) for op in ops]
+
+
+@pytest.mark.parametrize("name", GRAPH_NAMES)
+@pytest.mark.parametrize("stage", ["NBufferMerge", "L1CopyInReuseMerge"])
+def test_sub_graph_merges(kernels, name, stage):
+    """Sub-graph of every operation after the vector and the cube merge."""
+    for root, before, _, ops in transitions(kernels[name], stage):
+        found = built(root, before)
+        lowering.run(found, stage)
+        assert [(op["id"], op["sub_graph"]) for op in found.ops()] == [(op[0], op[4]) for op in ops]
+
+
+def coordinate_text(constant, symbol):
+    if not symbol:
+        return constant
+    return f"({symbol})+{constant}" if constant else symbol
+
+
+def found_rows(found):
+    """Tensors and operations of a graph in the form of the reference rows."""
+    tensors = [[i, raw, shape, offset, dtype, memory, *([raw_shape] if raw_shape != shape else [])]
+               for i, raw, shape, offset, dtype, memory, raw_shape in found.tensors()]
+    ops = []
+    for op in found.ops():
+        more = {"at": [coordinate_text(*pair) for pair in zip(op["at"], op["at_symbols"], strict=True)]}
+        if op["to"]:
+            more["to"] = op["to"]
+        if op["transpose"]:
+            more["transpose"] = True
+        ops.append([op["id"], op["code"], op["in"], op["out"], op["sub_graph"], op["latency"], more])
+    return tensors, ops
+
+
+class Renaming:
+    """Names tensors and storage by first appearance, so that two graphs compare up to ids."""
+
+    def __init__(self, tensors, root, keep_raw):
+        self.rows = {row[0]: row for row in tensors}
+        self.names, self.raws, self.keep_raw = {}, {}, keep_raw
+        for ident, _ in root["inputs"] + root["outputs"]:
+            self.tensor(ident)
+
+    def tensor(self, ident):
+        if ident not in self.names:
+            _, raw, shape, offset, dtype, memory, *raw_shape = self.rows[ident]
+            self.raws.setdefault(raw, len(self.raws))
+            place = (self.raws[raw], offset, raw_shape) if self.keep_raw else ()
+            self.names[ident] = (len(self.names), shape, dtype, memory, *place)
+        return self.names[ident]
+
+
+TEXTS = ("at", "to", "transpose")
+
+
+def canonical(tensors, ops, root, keep_raw=True, keep_sub_graph=True):
+    """Operation list with ids replaced by order of appearance."""
+    rename = Renaming(tensors, root, keep_raw)
+    rows = []
+    for _, code, inputs, outputs, sub_graph, latency, *more in ops:
+        attributes = {key: value for key, value in (more[0] if more else {}).items() if key in TEXTS and value != []}
+        rows.append((code, [rename.tensor(t) for t in inputs], [rename.tensor(t) for t in outputs],
+                     sub_graph if keep_sub_graph else None, latency, attributes))
+    return rows
+
+
+MOVE_STAGES = ("GenerateMoveOp", "CommonOperationEliminate", "PadLocalBuffer", "InferDynShape")
+
+
+@pytest.mark.parametrize("name", GRAPH_NAMES)
+@pytest.mark.parametrize("stage", MOVE_STAGES)
+def test_moves(kernels, name, stage):
+    """Copies between sub-graphs, moves, equal operations, padding, shared storage, final numbers."""
+    for root, before, tensors, ops in transitions(kernels[name], stage):
+        found = built(root, before)
+        lowering.run(found, stage)
+        assert canonical(*found_rows(found), root) == canonical(tensors, ops, root)

@@ -40,6 +40,7 @@ int32_t Graph::add_op(Opcode code, const Ids& in, const Ids& out) {
     const int32_t id = int32_t(ops.size()) - 1;
     link(id);
     order.push_back(id);
+    stale = true;
     return id;
 }
 
@@ -52,6 +53,7 @@ int32_t Graph::clone_op(int32_t from, const Ids& in, const Ids& out) {
     const int32_t id = int32_t(ops.size()) - 1;
     link(id);
     order.push_back(id);
+    stale = true;
     return id;
 }
 
@@ -162,6 +164,11 @@ std::vector<int32_t> sorted_ops(const Graph& g, const std::vector<int32_t>& list
 
 void sort_ops(Graph& g) {
     g.order = sorted_ops(g, g.order);
+    g.stale = false;
+}
+
+void sort_if_stale(Graph& g) {
+    if (g.stale) sort_ops(g);
 }
 
 bool erase_dead_ops(Graph& g) {

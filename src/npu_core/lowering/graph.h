@@ -94,6 +94,7 @@ struct Graph {
     std::vector<Tensor> tensors;
     std::vector<Op> ops;
     std::vector<int32_t> order;      // live operations
+    bool stale = false;              // operations were added since the last sort
     std::vector<int32_t> inputs, outputs;
     std::vector<TileShapes> tiles;
     std::vector<Attributes> attributes;
@@ -121,7 +122,8 @@ struct Graph {
 
 int64_t bytes_of(const Shape& shape, DType dtype);
 int32_t initial_latency(const Graph& graph, Opcode code, const Ids& in, const Ids& out);
-void sort_ops(Graph& graph);                       // once, LOWERING: Kahn backwards, then reversed
+void sort_ops(Graph& graph);                       // once: Kahn backwards, then reversed
+void sort_if_stale(Graph& graph);                  // what a pass gets that asks for the operation list
 std::vector<int32_t> sorted_ops(const Graph& graph, const std::vector<int32_t>& list);
 bool erase_dead_ops(Graph& graph);                 // operations nobody reads, repeated; no sort; true if any went
 
