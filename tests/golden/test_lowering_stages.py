@@ -271,3 +271,13 @@ def test_moves(kernels, name, stage):
         found = built(root, before)
         lowering.run(found, stage)
         assert canonical(*found_rows(found), root) == canonical(tensors, ops, root)
+
+
+@pytest.mark.parametrize("name", GRAPH_NAMES)
+@pytest.mark.parametrize("stage", ["MergeViewAssemble", "SplitLargeFanoutTensor", "DuplicateOp"])
+def test_clean_up(kernels, name, stage):
+    """Merged chains, split tensors, repeated views: operations, operands and order."""
+    for root, before, tensors, ops in transitions(kernels[name], stage):
+        found = built(root, before)
+        lowering.run(found, stage)
+        assert canonical(*found_rows(found), root) == canonical(tensors, ops, root)

@@ -3,6 +3,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "npu_core/lowering/cleanup.h"
 #include "npu_core/lowering/moves.h"
 #include "npu_core/lowering/partition.h"
 
@@ -11,6 +12,9 @@ namespace npu::lowering {
 void run_pass(Graph& g, const std::string& name) {
     static const std::map<std::string, void (*)(Graph&)> PASSES = {
         {"Sort", sort_ops},
+        {"MergeViewAssemble", merge_view_assemble},
+        {"SplitLargeFanoutTensor", split_large_fanout},
+        {"DuplicateOp", duplicate_ops},
         {"GraphPartition", partition_graph},
         {"NBufferMerge", [](Graph& x) { merge_vector_sub_graphs(x, {}); }},
         {"L1CopyInReuseMerge", [](Graph& x) { merge_l1_reuse(x, {}); }},
