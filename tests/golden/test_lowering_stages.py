@@ -274,7 +274,7 @@ def test_moves(kernels, name, stage):
 
 
 @pytest.mark.parametrize("name", GRAPH_NAMES)
-@pytest.mark.parametrize("stage", ["MergeViewAssemble", "SplitLargeFanoutTensor", "DuplicateOp"])
+@pytest.mark.parametrize("stage", ["MergeViewAssemble", "SplitLargeFanoutTensor", "DuplicateOp", "AssignMemoryType"])
 def test_clean_up(kernels, name, stage):
     """Merged chains, split tensors, repeated views: operations, operands and order."""
     for root, before, tensors, ops in transitions(kernels[name], stage):

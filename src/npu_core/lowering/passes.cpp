@@ -15,6 +15,7 @@ void run_pass(Graph& g, const std::string& name) {
         {"MergeViewAssemble", merge_view_assemble},
         {"SplitLargeFanoutTensor", split_large_fanout},
         {"DuplicateOp", duplicate_ops},
+        {"AssignMemoryType", assign_memory_types},
         {"GraphPartition", partition_graph},
         {"NBufferMerge", [](Graph& x) { merge_vector_sub_graphs(x, {}); }},
         {"L1CopyInReuseMerge", [](Graph& x) { merge_l1_reuse(x, {}); }},
