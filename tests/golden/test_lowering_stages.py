@@ -274,10 +274,23 @@ def test_moves(kernels, name, stage):
 
 
 @pytest.mark.parametrize("name", GRAPH_NAMES)
-@pytest.mark.parametrize("stage", ["MergeViewAssemble", "SplitLargeFanoutTensor", "DuplicateOp", "AssignMemoryType"])
+@pytest.mark.parametrize("stage", ["MergeViewAssemble", "SplitLargeFanoutTensor", "DuplicateOp", "AssignMemoryType",
+                                   "RemoveRedundantOp"])
 def test_clean_up(kernels, name, stage):
     """Merged chains, split tensors, repeated views: operations, operands and order."""
     for root, before, tensors, ops in transitions(kernels[name], stage):
         found = built(root, before)
         lowering.run(found, stage)
         assert canonical(*found_rows(found), root) == canonical(tensors, ops, root)
+
+
+@pytest.mark.parametrize("name", GRAPH_NAMES)
+def test_insert_op_for_view_assemble(kernels, name):
+    """Detours through global memory; the package's place of new operations is not reproducible, so both are sorted."""
+    for root, before, tensors, ops in transitions(kernels[name], "InsertOpForViewAssemble"):
+        found, expected = built(root, before), built(root, (tensors, ops))
+        lowering.run(found, "InsertOpForViewAssemble")
+        if changed(root, "InsertOpForViewAssemble"):
+            lowering.run(found, "Sort")
+            lowering.run(expected, "Sort")
+        assert canonical(*found_rows(found), root) == canonical(*found_rows(expected), root)

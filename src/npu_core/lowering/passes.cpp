@@ -16,6 +16,8 @@ void run_pass(Graph& g, const std::string& name) {
         {"SplitLargeFanoutTensor", split_large_fanout},
         {"DuplicateOp", duplicate_ops},
         {"AssignMemoryType", assign_memory_types},
+        {"RemoveRedundantOp", remove_redundant_ops},
+        {"InsertOpForViewAssemble", insert_ops_for_view_assemble},
         {"GraphPartition", partition_graph},
         {"NBufferMerge", [](Graph& x) { merge_vector_sub_graphs(x, {}); }},
         {"L1CopyInReuseMerge", [](Graph& x) { merge_l1_reuse(x, {}); }},
