@@ -67,6 +67,13 @@ def test_comparisons_with_special_values(name):
     np.testing.assert_array_equal(got, REGISTRY[name].reference(a, b))
 
 
+def test_a_compare_rounds_its_scalar_to_the_tensors_type():
+    for dtype in (FP16, BF16):
+        x = np.full((1, 64), 0.1, np.float32).astype(dtype)
+        assert evaluate(lambda t: F["eq"](t, 0.1), x)[0].all()
+        assert not evaluate(lambda t: F["gt"](t, 0.1), x)[0].any()
+
+
 @pytest.mark.parametrize("name", ["amax", "amin", "sum"])
 def test_nan_in_a_reduction_gives_nan(name):
     x = np.ones((8, 256), np.float32)

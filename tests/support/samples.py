@@ -163,6 +163,9 @@ def _samples() -> list[Sample]:
     add(_sample("pow", lambda f, x, y: f(x, y), lambda x, y: x ** y, shapes=((8, 64), (8, 64)), tag="tensor", low=0.5,
                 high=3.0))
     add(_sample("remainder", lambda f, x: f(7, x), lambda x: np.mod(7, x), tag="reverse", low=0.5, high=4.0))
+    add(_sample("round", lambda f, x: f(x, 2), lambda x: np.round(_real(x), 2), tag="2", bound=2.0, types=("fp32",)))
+    add(_sample("round", lambda f, x: f(x, -1), lambda x: np.round(_real(x), -1), tag="-1", low=-400.0, high=400.0,
+                types=("fp32", "int32", "int16")))
     add(_sample("logical_and", lambda f, a, b: f(a, b), lambda a, b: np.logical_and(a != 0, b != 0),
                 shapes=((8, 64), (8, 64))))
     for name in REDUCE:

@@ -29,12 +29,16 @@ def compare_call(spec: OpSpec, input: Any, other: Any) -> Tensor:
         c.rule("scalar.int_compare", f"`other` is the int {other}; comparisons take a float or "
                                      f"Element(pypto.{a.dtype.name}, {other})")
     s = c.scalar("other", other, a.dtype, symbolic=False)
-    return c.emit(static_shape(a), BOOL, valid_of(a), (a,), spec=spec.forms["scalar"], ints=s.ints, floats=s.floats)
+    floats = s.floats
+    if a.dtype.is_float:                         # a compare meets the scalar in the tensor's type
+        with np.errstate(over="ignore"):
+            floats = (float(np.array(s.floats[0]).astype(a.dtype.np_dtype)),)
+    return c.emit(static_shape(a), BOOL, valid_of(a), (a,), spec=spec.forms["scalar"], ints=s.ints, floats=floats)
 
 
 _COMPARE: dict[str, Any] = dict(
     cost=Cost.VEC_COMPARE, form_cost=Cost.VEC_COMPARE, instr="vcmpv_ge", dtypes=facts.COMPARABLE, source=facts.API,
-    numerics=facts.EXACT + " Comparisons with NaN are false, `ne` is true.",
+    numerics=facts.EXACT + " A scalar is rounded to the tensor's type. Comparisons with NaN are false, `ne` is true.",
     constraints=(facts.ONE_DTYPE, facts.NUMPY_BROADCAST, "A scalar is a float or an Element, not an int.",
                  *facts.VECTOR_RULES),
     torch="The scalar must be a float or an Element.")

@@ -962,6 +962,7 @@ def round(input: Tensor, decimals: int = 0) -> Tensor:
         return _round_call(round.spec, input)
     with c.session.label("round"):
         wide = cast_step(c, x, FP32)
-        scaled = scalar_step(c, REGISTRY["mul"].forms["scalar"], wide, 10.0 ** decimals)
-        whole = unary_step(c, round.spec, scaled)
-        return cast_step(c, scalar_step(c, REGISTRY["div"].forms["scalar"], whole, 10.0 ** decimals), x.dtype)
+        power = 10.0 ** (decimals if decimals > 0 else -decimals)
+        up, down = ("mul", "div") if decimals > 0 else ("div", "mul")
+        whole = unary_step(c, round.spec, scalar_step(c, REGISTRY[up].forms["scalar"], wide, power))
+        return cast_step(c, scalar_step(c, REGISTRY[down].forms["scalar"], whole, power), x.dtype)
