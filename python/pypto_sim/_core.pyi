@@ -54,8 +54,8 @@ class Program:
     def __str__(self) -> str:
         """One line per item, nested by indentation."""
     def items(self) -> list[dict[str, Any]]:
-        """Read-only listing, nested like the tree: a dict per item with "kind" ("op", "loop", "if", ...), "line" and the
-        item's fields; "body", "then" and "else" hold inner lists."""
+        """Read-only listing, nested like the tree: a dict per item with "kind" ("op", "loop", "if", ...), "line" and
+        the item's fields; "body", "then" and "else" hold inner lists."""
 
 class Machine:
     """Executes a Program on argument memory. `args`: writable or read-only C-contiguous uint8 views, one per ARG.

@@ -195,6 +195,7 @@ define("cast.pair", "The chip has no direct conversion between the two element t
        master="error", guide="error", error=errors.DTypeError, source=_API)
 define("cast.mode", "The rounding mode has no effect for this pair; the default is used.", lenient="warn",
        v0_2="off", master="off", guide="warn", error=errors.PyptoValueError, source=_API)
+_always("quantise.type", "INT8 goes without zero points, UINT8 with them; dequantize gives FP32.", errors.DTypeError)
 define("div.int_result", "Division of integers gives FP32 in the current source and an integer in 0.2.",
        lenient="warn", v0_2="off", master="off", guide="warn", error=errors.DTypeError, source=_API)
 define("alpha.removed", "alpha= of add and sub exists in 0.2 only.", lenient="warn", v0_2="off", master="error",

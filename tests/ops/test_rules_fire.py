@@ -66,6 +66,8 @@ CASES = [
     ("api.version", (W, E, OFF, OFF), lambda F, s: F.exp(s.tensor(), PrecisionType.INTRINSIC), {}),
     ("api.chip", (W, E, E, E), lambda F, s: F["experimental.online_softmax"](s.tensor(), 1.0), {}),
     ("api.chip", (W, E, E, E), lambda F, s: F.topk(s.tensor(), 2, algo=TopKAlgo.RADIX_SELECT), {}),
+    ("quantise.type", (E, E, E, E), lambda F, s: F.quantize(s.tensor(), s.tensor((8,)), D["uint8"], -1), {}),
+    ("shape.mismatch", (E, E, E, E), lambda F, s: F.quantize(s.tensor(), s.tensor((64,)), D["int8"], -1), {}),
     ("scalar.nonfinite", (W, OFF, E, W), lambda F, s: F.fmod(s.tensor(), float("inf")), {}),
     ("scalar.zero", (E, E, E, E), lambda F, s: F.remainder(s.tensor(dtype=D["int32"]), 0), {}),
     ("scalar.range", (E, E, E, E), lambda F, s: F.pow(s.tensor(dtype=D["int8"]), 300), {}),
@@ -89,7 +91,8 @@ CASES = [
 ]
 # In some profile a case meets another rule first; that rule then stops the call.
 MEETS_FIRST = {"guide.unverified": "api.version", "dtype.version": "sum.fp32_only", "online.tile": "api.version",
-               "api.chip": "api.version", "shape.broadcast": "api.version"}
+               "api.chip": "api.version", "shape.broadcast": "api.version", "quantise.type": "api.version",
+               "shape.mismatch": "api.version"}
 
 
 @pytest.mark.parametrize("profile", PROFILES)

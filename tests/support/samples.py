@@ -163,6 +163,20 @@ def _samples() -> list[Sample]:
     add(_sample("pow", lambda f, x, y: f(x, y), lambda x, y: x ** y, shapes=((8, 64), (8, 64)), tag="tensor", low=0.5,
                 high=3.0))
     add(_sample("remainder", lambda f, x: f(7, x), lambda x: np.mod(7, x), tag="reverse", low=0.5, high=4.0))
+    scales = rng.uniform(5, 20, 8).astype(np.float32), rng.uniform(5, 20, (3, 64)).astype(np.float32)
+    zeros = rng.uniform(100, 150, 8).astype(np.float32)
+    add(_sample("quantize", lambda f, x, s: f(x, s, D["int8"], -1), lambda x, s: _whole_numbers(
+        REGISTRY["quantize"].reference(np.float32(x) * np.float32(s[:, None]), 1)), shapes=((8, 64), (8,)),
+                fixed={1: scales[0]}, result=("int8",), low=-20.0, high=20.0))
+    add(_sample("quantize", lambda f, x, s: f(x, s, D["int8"], -2), lambda x, s: _whole_numbers(
+        REGISTRY["quantize"].reference(np.float32(x) * np.float32(s[:, None]), 1)), shapes=((3, 8, 64), (3, 64)),
+                fixed={1: scales[1]}, result=("int8",), tag="columns"))
+    add(_sample("quantize", lambda f, x, s, z: f(x, s, D["uint8"], -1, z), lambda x, s, z: _whole_numbers(
+        REGISTRY["quantize"].reference(np.float32(x) * np.float32(s[:, None]) + np.float32(z[:, None]), 1, 0)),
+                shapes=((8, 64), (8,), (8,)), fixed={1: scales[0], 2: zeros}, result=("uint8",), tag="zeros"))
+    add(_sample("dequantize", lambda f, x, s, z: f(x, s, D["fp32"], -1, z),
+                lambda x, s, z: (_real(x) - z[:, None]) * s[:, None], shapes=((8, 64), (8,), (8,)),
+                fixed={1: scales[0], 2: np.full(8, 3, np.float32)}, result=("fp32",)))
     add(_sample("round", lambda f, x: f(x, 2), lambda x: np.round(_real(x), 2), tag="2", bound=2.0, types=("fp32",)))
     add(_sample("round", lambda f, x: f(x, -1), lambda x: np.round(_real(x), -1), tag="-1", low=-400.0, high=400.0,
                 types=("fp32", "int32", "int16")))
@@ -200,6 +214,10 @@ def _samples() -> list[Sample]:
 
 def _whole(x: Any) -> Any:
     return x if x.dtype == object else np.round(x)
+
+
+def _whole_numbers(x: Any) -> Any:
+    return x.astype(np.int64).astype(object)
 
 
 def _real(x: Any) -> Any:

@@ -16,6 +16,7 @@ from . import (
     matmul,
     move,
     predicates,
+    quantise,
     reduce,
     statistics,
 )
@@ -23,7 +24,7 @@ from ._checks import check_available
 from .operators import attach
 
 _MODULES = (elementwise, compare, reduce, cast, composite, move, index, create, matmul, functions,
-            division, bits, predicates, statistics)
+            division, bits, predicates, statistics, quantise)
 
 registry.before_call = check_available
 attach(registry.REGISTRY)
