@@ -56,6 +56,7 @@ from .ops.options import set_host_options as set_host_options
 from .ops.options import set_matrix_size as set_matrix_size
 from .ops.options import set_options as set_options
 from .ops.options import set_pass_options as set_pass_options
+from .ops.options import set_print_options as set_print_options
 from .ops.options import set_runtime_options as set_runtime_options
 from .ops.options import set_semantic_label as set_semantic_label
 from .ops.options import set_vec_tile_shapes as set_vec_tile_shapes

@@ -258,3 +258,5 @@ define("poison.unchecked", "Undefined elements may have been stored; the argumen
        lenient="warn", v0_2="warn", master="warn", guide="warn", error=errors.PyptoRuntimeError, source=_DESIGN)
 _lenient_warns("loop.idx_name", "Nested loops need different idx_names.", errors.PyptoRuntimeError)
 _always("arg.read_only", "An argument that the kernel writes has read-only memory.", errors.PyptoValueError, _DESIGN)
+define("kernel.impure", "The kernel changes captured or global Python state, so it is stepped and never replayed.",
+       lenient="note", v0_2="note", master="note", guide="note", error=errors.PyptoRuntimeError, source=_DESIGN)

@@ -51,3 +51,48 @@ def test_replay_has_the_bits_of_stepping(name):
         assert any(not r["replayed"] and r["reason"] for r in last.loops)
     else:
         assert last.reason
+
+
+def test_an_impure_kernel_says_so():
+    kernel = annotated(KERNELS["global_list"][0])
+    outcome(kernel, "auto")
+    assert "kernel.impure" in [f.rule for f in kernel.last_run.warnings] and not kernel.last_run.cache_hit
+    outcome(kernel, "auto")
+    assert not kernel.last_run.cache_hit
+
+
+def test_captured_state_changes_once_per_launch():
+    calls = []
+
+    @pypto.frontend.jit
+    def kernel(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(8, 16)
+        calls.append(len(calls))
+        out[:] = a
+    a, _, _, out = arguments()
+    for n in range(1, 4):
+        kernel(a, out)
+        assert calls == list(range(n))
+
+
+@pytest.mark.parametrize("mode", ["auto", "step"])
+def test_print_and_breakpoint_show_values(mode, capsys, monkeypatch):
+    seen = []
+    monkeypatch.setattr("sys.breakpointhook", lambda: seen.append("stopped"))
+
+    @pypto.frontend.jit
+    def kernel(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(8, 16)
+        for i in pypto.loop(2):
+            x = a[i:i + 1, 0:2] * 2.0
+            print(i, x)
+            breakpoint()  # noqa: T100 - its effect is the test
+        out[:] = a
+    a, _, _, out = arguments()
+    a[:2, :2] = [[1, 2], [3, 4]]
+    with pypto.config(mode=mode), warnings.catch_warnings():
+        warnings.simplefilter("ignore", pypto.PyptoWarning)
+        kernel(a, out)
+        kernel(a, out)
+    assert capsys.readouterr().out == "0 [[2. 4.]]\n1 [[6. 8.]]\n" * 2 and len(seen) == 4
+    assert kernel.last_run.mode == "step" and ("breakpoint" in kernel.last_run.reason or mode == "step")

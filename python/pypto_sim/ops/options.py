@@ -233,6 +233,12 @@ def set_semantic_label(label: str) -> None:
     h.scope = replace(h.scope, label=label)
 
 
+def set_print_options(*, edgeitems: int = 3, precision: int = 4, threshold: int = 1000, linewidth: int = 120) -> None:
+    """How tensors print: numpy's print options of the same names."""
+    h = holder()
+    h.scope = replace(h.scope, print_options=(edgeitems, precision, threshold, linewidth))
+
+
 def set_options(**values: Any) -> None:
     """Set several groups in the scope in force; keywords as of `options`."""
     h = holder()

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import Config
 from ..errors import PyptoError
-from ..rules import Finding
+from ..rules import RULES, Finding
 from .context import Running
 from .session import inside_package, user_line
 from .tiles import Scope
@@ -69,14 +69,17 @@ def trace(fn: types.FunctionType, call: Callable[[Tracer], None], config: Config
             shared.restarts.append(a)
             if a.reason == IMPURE:
                 out.cacheable = False
+                out.findings = [Finding("kernel.impure", RULES["kernel.impure"].severity[config.profile], IMPURE, "",
+                                        kernel)]
             new = [s for s in a.sites if s not in shared.concrete]
             if not new:
+                out.findings = [f for f in out.findings if f.rule == "kernel.impure"]     # stepping finds its own
                 out.reason, out.line = a.reason, a.line
                 return out
             shared.concrete.update({s: a.reason for s in new})
 
 
-IMPURE = "the kernel changes captured or global Python state (kernel.impure)"
+IMPURE = "the kernel changes captured or global Python state"
 
 
 def _all_paths(fn: types.FunctionType, call: Callable[[Tracer], None], shared: Shared, out: Trace, session: Any,

@@ -81,7 +81,9 @@ class Stepper(Session):
     def show_tensor(self, t: Tensor) -> str:
         if t.home is not self:
             return f"Tensor({list(t.static_shape)}, {t.dtype.name}, {t.name!r})"
-        return str(self.values(t))
+        edge, precision, threshold, width = self.scope.print_options
+        return np.array2string(self.values(t), edgeitems=edge, precision=precision, threshold=threshold,
+                               max_line_width=width)
 
     def values(self, t: Tensor) -> np.ndarray:
         """A copy of the tensor's data; poison outside its valid box."""

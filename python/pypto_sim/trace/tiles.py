@@ -31,6 +31,7 @@ class Scope:
     conv_tile: tuple[Any, ...] | None = None
     matrix_size: tuple[int, ...] | None = None
     label: str = ""
+    print_options: tuple[int, int, int, int] = (3, 4, 1000, 120)     # edgeitems, precision, threshold, linewidth
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)   # group ("pass") -> option -> value
 
     def with_options(self, group: str, values: Mapping[str, Any]) -> Scope:
