@@ -55,7 +55,8 @@ def test_undefined_elements_that_are_not_stored_are_no_finding():
 @pytest.mark.parametrize("stepping", [True, False])
 def test_where_taints_through_the_chosen_side(stepping):
     k = Kernel()
-    mask = k.scalar("lts", k.op("expand", [k.op("reshape", [k.op("arange", [], "f4", (8,), floats=[0.0, 1.0])], shape=(1, 8),
+    mask = k.scalar("lts", k.op("expand", [k.op("reshape", [k.op("arange", [], "f4", (8,), floats=[0.0, 1.0])],
+        shape=(1, 8),
                                                 ints=[0, 0])], shape=(8, 8), ints=[0]), 5.0, dtype="?")
     y = k.op("where", [mask, k.bad()], "f4", ints=[0, 1, 0, 0], floats=[0.0, -1.0])
     k.write(y, k.out)
@@ -111,10 +112,12 @@ def test_gather_scatter_and_topk():
     i = k.arg(np.array([[0, 6]] * 8, "i4"))
     assert count(k.found(k.op("gather", [k.v, i], shape=(8, 2), ints=[1]))) == 8
     k = Kernel((8, 3))
-    assert count(k.found(k.op("index_select", [k.bad(), k.arg(np.array([0, 5, 7], "i4"))], shape=(8, 3), ints=[1]))) == 16
+    assert count(k.found(k.op("index_select", [k.bad(), k.arg(np.array([0, 5, 7], "i4"))], shape=(8, 3),
+        ints=[1]))) == 16
     k = Kernel()
     i = k.arg(np.array([[0, 6]] * 8, "i4"))
-    assert count(k.found(k.op("scatter", [k.bad(), i], ints=[1, 0, 1, 0], floats=[0.0]))) == 16    # column 6 is overwritten
+    # column 6 is overwritten
+    assert count(k.found(k.op("scatter", [k.bad(), i], ints=[1, 0, 1, 0], floats=[0.0]))) == 16
     k = Kernel((8, 2))
     v, i = k.local("f4", (8, 2)), k.local("i4", (8, 2))
     k.p.op(ROW["topk"], [v, i], [k.bad()], [2, 1])
