@@ -1,5 +1,9 @@
 #include "npu_core/base/buffer_pool.h"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <bit>
 #include <cstdlib>
 #include <mutex>
@@ -11,7 +15,8 @@ namespace {
 
 constexpr int64_t SMALLEST_BYTES = 256;
 constexpr int64_t MOST_CACHED_BYTES = int64_t{1} << 30;
-constexpr int64_t KEPT_BETWEEN_LAUNCHES_BYTES = int64_t{64} << 20;
+constexpr int64_t KEPT_BETWEEN_LAUNCHES_BYTES = int64_t{128} << 20;
+constexpr size_t HUGE_PAGE_BYTES = size_t{2} << 20;
 
 // Four classes per power of two: at most 25 % of a buffer is unused.
 int size_class_of(int64_t bytes) {
@@ -30,8 +35,8 @@ std::vector<std::unique_ptr<BufferPool>>& idle_pools() { static std::vector<std:
 
 }  // namespace
 
-Buffer* BufferPool::take(int64_t bytes) {
-    const int c = size_class_of(bytes);
+Buffer* BufferPool::take(int64_t wanted_bytes) {
+    const int c = size_class_of(wanted_bytes);
     if (c >= CLASSES) throw std::bad_alloc();
     Buffer* b = free_[c];
     if (b) {
@@ -39,9 +44,14 @@ Buffer* BufferPool::take(int64_t bytes) {
         cached_bytes_ -= b->capacity_bytes;
     } else {
         const int64_t capacity = class_bytes(c);
-        const size_t whole = (sizeof(Buffer) + static_cast<size_t>(capacity) + 63) / 64 * 64;
-        void* p = std::aligned_alloc(64, whole);
+        const size_t bytes = sizeof(Buffer) + static_cast<size_t>(capacity);
+        const size_t align = bytes >= 2 * HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 64;
+        const size_t whole = (bytes + align - 1) / align * align;
+        void* p = std::aligned_alloc(align, whole);
         if (!p) throw std::bad_alloc();
+#if defined(__linux__)
+        if (align == HUGE_PAGE_BYTES) madvise(p, whole, MADV_HUGEPAGE);  // a hint: large results cost few page faults
+#endif
         b = new (p) Buffer;
         b->size_class = c;
         b->capacity_bytes = capacity;

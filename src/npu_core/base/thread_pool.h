@@ -1,6 +1,7 @@
 // A small pool of threads for work inside one operation. Started on first use, dropped in a forked child.
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 namespace npu {
 
@@ -22,7 +23,7 @@ void parallel_ranges(int64_t n, double ns, F&& f) {
         if (n > 0) f(int64_t{0}, n);
         return;
     }
-    struct Context { F* f; int64_t n, tasks; } c{&f, n, 0};
+    struct Context { std::remove_reference_t<F>* f; int64_t n, tasks; } c{&f, n, 0};
     c.tasks = static_cast<int64_t>(threads) * 4;
     if (const int64_t most = static_cast<int64_t>(ns / 25e3) + 1; c.tasks > most) c.tasks = most;
     if (c.tasks > n) c.tasks = n;

@@ -42,16 +42,34 @@ void fill_elements(int size, const void* one, char* p, int64_t n) {
     }
 }
 
+// Rows shorter than this are taken several at a time where the result is contiguous: broadcast operands are spread out.
+constexpr int64_t SHORT_ROW = 192;
+
 struct StripRun {
     const Group& g;
     const GroupNest& nest;
     const char* const* sources;
     char* const* outs;
     const uint64_t* immediates;
+    int64_t inner, rows_per_strip = 1, line;  // line: elements along the innermost (one or two) axes
+    GroupNest outer;                          // of what is around them
+
+    StripRun(const Group& group, const GroupNest& n, const char* const* from, char* const* to, const uint64_t* imm)
+        : g(group), nest(n), sources(from), outs(to), immediates(imm), inner(n.inner()), line(n.inner()), outer(n) {
+        const int r = nest.rank - 2;
+        if (r < 0 || inner >= SHORT_ROW || nest.stride[0][r] != inner || nest.stride[0][r + 1] != 1) return;
+        rows_per_strip = std::min(STRIP / inner, nest.n[r]);
+        line = inner * nest.n[r];
+        outer.rank = nest.rank - 1;
+        outer.n[r] = line;
+    }
+    int64_t strip_length() const { return rows_per_strip > 1 ? rows_per_strip * inner : STRIP; }
+    int64_t strips_per_line() const { return (line + strip_length() - 1) / strip_length(); }
+    int64_t strips() const { return outer.rows() * strips_per_line(); }
 
     void operator()(int64_t begin, int64_t end) const {
         const int arrays = static_cast<int>(g.loads.size()) + 1;
-        const int64_t inner = nest.inner(), per_row = (inner + STRIP - 1) / STRIP;
+        const int64_t length = strip_length(), per_line = strips_per_line();
         char* slots = thread_slots(g.slots);
         const char* ptr[MOST_REGISTERS];
         int step[MOST_REGISTERS];
@@ -61,30 +79,14 @@ struct StripRun {
         }
         int64_t offset[MOST_LOADS + 1], row = -1;
         for (int64_t strip = begin; strip < end; ++strip) {
-            const int64_t col = strip % per_row * STRIP, n = std::min(STRIP, inner - col);
-            if (const int64_t r = strip / per_row; r != row) {
+            const int64_t col = strip % per_line * length, n = std::min(length, line - col);
+            if (const int64_t r = strip / per_line; r != row) {
                 row = r;
-                nest.row_offsets(row, arrays, offset);
+                outer.row_offsets(row, arrays, offset);
             }
             for (const Group::Code& c : g.code) {
                 if (c.kind == Group::Kind::EXEC) {
-                    const Group::Register& y = g.registers[c.y];
-                    int y_step = step[c.a];
-                    if (c.b >= 0) y_step |= step[c.b];
-                    if (c.c >= 0) y_step |= step[c.c];
-                    char* to = slots + y.slot * SLOT_BYTES;
-                    if (y.direct >= 0 && y_step) to = outs[y.direct] + (offset[0] + col) * dtype_size_bytes(y.type);
-                    Row r;
-                    r.a = ptr[c.a];
-                    r.a_step = step[c.a];
-                    if (c.b >= 0) r.b = ptr[c.b], r.b_step = step[c.b];
-                    if (c.c >= 0) r.c = ptr[c.c], r.c_step = step[c.c];
-                    r.y = to;
-                    r.n = y_step ? n : 1;
-                    r.constant = c.constant;
-                    c.fn(r);
-                    ptr[c.y] = to;
-                    step[c.y] = y_step;
+                    execute(c, offset[0] + col, n, slots, ptr, step);
                 } else if (c.kind == Group::Kind::LOAD) {
                     load(c.y, offset[c.y + 1], col, n, slots, ptr, step);
                 } else {
@@ -95,32 +97,74 @@ struct StripRun {
     }
 
   private:
+    void execute(const Group::Code& c, int64_t out_offset, int64_t n, char* slots, const char** ptr, int* step) const {
+        const Group::Register& y = g.registers[c.y];
+        int y_step = step[c.a];
+        if (c.b >= 0) y_step |= step[c.b];
+        if (c.c >= 0) y_step |= step[c.c];
+        char* to = slots + y.slot * SLOT_BYTES;
+        if (y.direct >= 0 && y_step) to = outs[y.direct] + out_offset * dtype_size_bytes(y.type);
+        Row r;
+        r.a = ptr[c.a];
+        r.a_step = step[c.a];
+        if (c.b >= 0) r.b = ptr[c.b], r.b_step = step[c.b];
+        if (c.c >= 0) r.c = ptr[c.c], r.c_step = step[c.c];
+        r.y = to;
+        r.n = y_step ? n : 1;
+        r.constant = c.constant;
+        c.fn(r);
+        ptr[c.y] = to;
+        step[c.y] = y_step;
+    }
+
+    // n elements from column `col` on (whole rows if several are taken), next to each other.
+    template <class T>
+    void gather(const char* from, int64_t col, int64_t n, int64_t stride, int64_t row_stride, void* to) const {
+        const T* x = reinterpret_cast<const T*>(from);
+        T* y = static_cast<T*>(to);
+        if (rows_per_strip == 1) {
+            for (int64_t i = 0; i < n; ++i) y[i] = x[(col + i) * stride];
+            return;
+        }
+        for (int64_t r = col / inner; r < (col + n) / inner; ++r, y += inner) {
+            const T* s = x + r * row_stride;
+            if (stride == 0) {
+                for (int64_t i = 0; i < inner; ++i) y[i] = *s;
+            } else {
+                for (int64_t i = 0; i < inner; ++i) y[i] = s[i * stride];
+            }
+        }
+    }
+
     void load(int index, int64_t offset, int64_t col, int64_t n, char* slots, const char** ptr, int* step) const {
         const Group::Load& l = g.loads[index];
         const Group::Register& reg = g.registers[l.reg];
         const int64_t stride = nest.stride[index + 1][nest.rank - 1];
+        const int64_t row_stride = rows_per_strip > 1 ? nest.stride[index + 1][nest.rank - 2] : stride * inner;
         const int size = dtype_size_bytes(l.dtype);
-        const char* p = sources[index] + (offset + col * stride) * size;
+        const char* base = sources[index] + offset * size;
         char* slot = slots + reg.slot * SLOT_BYTES;
-        int64_t count = n;
-        step[l.reg] = 1;
-        if (stride == 0) {
-            count = 1;
-            step[l.reg] = 0;
-        } else if (stride != 1 && n > 1) {
-            alignas(64) char gathered[STRIP * 8];
-            char* to = l.dtype == reg.type ? slot : gathered;
-            for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * size, p + i * stride * size, static_cast<size_t>(size));
-            if (to != slot) cast_row({l.dtype, reg.type}, to, slot, n);
-            ptr[l.reg] = slot;
+        const bool uniform = stride == 0 && row_stride == 0, contiguous = stride == 1 && row_stride == inner;
+        step[l.reg] = uniform ? 0 : 1;
+        if (uniform || contiguous || n == 1) {
+            const char* p = base + (rows_per_strip > 1 ? col / inner * row_stride : col * stride) * size;
+            ptr[l.reg] = p;
+            if (l.dtype != reg.type) {
+                cast_row({l.dtype, reg.type}, p, slot, uniform ? 1 : n);
+                ptr[l.reg] = slot;
+            }
             return;
         }
-        if (l.dtype == reg.type) {
-            ptr[l.reg] = p;
-        } else {
-            cast_row({l.dtype, reg.type}, p, slot, count);
-            ptr[l.reg] = slot;
+        alignas(64) char gathered[STRIP * 8];
+        char* to = l.dtype == reg.type ? slot : gathered;
+        switch (size) {
+            case 1: gather<uint8_t>(base, col, n, stride, row_stride, to); break;
+            case 2: gather<uint16_t>(base, col, n, stride, row_stride, to); break;
+            case 4: gather<uint32_t>(base, col, n, stride, row_stride, to); break;
+            default: gather<uint64_t>(base, col, n, stride, row_stride, to);
         }
+        if (to != slot) cast_row({l.dtype, reg.type}, to, slot, n);
+        ptr[l.reg] = slot;
     }
 
     void store(int index, int64_t offset, int64_t n, const char** ptr, const int* step) const {
@@ -199,8 +243,30 @@ void Machine::elementwise(const Op& op) {
     require(run_group(fresh, &op), "an elementwise operation does not fit its operands");
 }
 
-// False: the group does not fit the values as they are (nothing has been changed).
-bool Machine::run_group(const Group& g, const Op* alone) {
+// Where an assemble puts `box`, if the group may write there while it reads; views of that memory are taken first.
+char* Machine::argument_box(const Item& assemble, const Group& g, const Shape& box) {
+    const Value& d = env_[assemble.a];
+    if (is_empty(box) || assemble.span.count != box.rank || d.shape.rank != box.rank) return nullptr;
+    int64_t first = 0, last = 0;
+    for (int i = 0; i < box.rank; ++i) {
+        const int64_t at = eval(p_.ids[assemble.span.begin + i]);
+        if (at < 0 || at + box[i] > d.shape[i]) return nullptr;
+        first += at * d.stride[i];
+        last += (at + box[i] - 1) * d.stride[i];
+    }
+    for (const Group::Load& l : g.loads)
+        if (env_[l.tensor].region == d.region) return nullptr;
+    const int size = dtype_size_bytes(d.dtype);
+    char* to = const_cast<char*>(d.data) + first * size;
+    const char* end = d.data + (last + 1) * size;
+    if (!writable(to, end)) return nullptr;
+    before_write(d.region, to, end);
+    return to;
+}
+
+// False: the group does not fit the values as they are (nothing has been changed). With `assemble`, the only result goes
+// straight into the argument.
+bool Machine::run_group(const Group& g, const Op* alone, const Item* assemble) {
     const int n_loads = static_cast<int>(g.loads.size());
     bool plain = true;
     for (int k = 0; k < n_loads; ++k) {
@@ -232,11 +298,13 @@ bool Machine::run_group(const Group& g, const Op* alone) {
         }
     }
 
+    char* into = nullptr;
+    if (assemble && !(into = argument_box(*assemble, g, box))) return false;
     const char* sources[MOST_LOADS];
     Strides strides[MOST_LOADS + 1];
     const Strides* stride_of[MOST_LOADS + 1];
     BufferRef kept[3];
-    strides[0] = dense_strides(g.space);
+    strides[0] = into ? env_[assemble->a].stride : dense_strides(g.space);
     stride_of[0] = &strides[0];
     for (int k = 0; k < n_loads; ++k) {
         const Group::Load& l = g.loads[k];
@@ -265,7 +333,8 @@ bool Machine::run_group(const Group& g, const Op* alone) {
     char* outs[MOST_STORES * 2];
     for (size_t i = 0; i < g.stores.size(); ++i) {
         const Group::Store& s = g.stores[i];
-        if (i > 0 && g.stores[i - 1].tensor == s.tensor) {  // the rounded twin beside the fp32 one
+        if (into) outs[i] = into;
+        else if (i > 0 && g.stores[i - 1].tensor == s.tensor) {  // the rounded twin beside the fp32 one
             Value& v = env_[s.tensor];
             v.store = scratch(g.space.count() * dtype_size_bytes(s.dtype));
             outs[i] = v.store.data();
@@ -276,9 +345,9 @@ bool Machine::run_group(const Group& g, const Op* alone) {
     }
     if (is_empty(box)) return true;
     const GroupNest nest = make_nest<MOST_LOADS + 1>(box, stride_of, n_loads + 1, true);
-    const int64_t strips = nest.rows() * ((nest.inner() + STRIP - 1) / STRIP);
-    parallel_ranges(strips, g.ns_per_element * static_cast<double>(box.count()) + 15.0 * static_cast<double>(strips),
-                    StripRun{g, nest, sources, outs, immediates});
+    const StripRun run(g, nest, sources, outs, immediates);
+    const int64_t strips = run.strips();
+    parallel_ranges(strips, g.ns_per_element * static_cast<double>(box.count()) + 15.0 * static_cast<double>(strips), run);
     return true;
 }
 

@@ -122,11 +122,14 @@ void Machine::run_body(const Schedule& s, Id body) {
             const Item& item = items[step.item];
             item_ = &item;
             if (step.group != NONE) {
-                if (!run_group(s.groups[step.group], nullptr))
+                const Item* assemble = step.assemble == NONE ? nullptr : &items[step.assemble];
+                if (!run_group(s.groups[step.group], nullptr, assemble)) {
                     for (const int32_t k : s.group_items[step.group]) {
                         item_ = &items[k];
                         run_item(*item_);
                     }
+                    if (assemble) run_item(*(item_ = assemble));
+                }
             } else if (item.kind == ItemKind::IF) {
                 next = eval(item.a) ? item.b : item.c;
             } else if (item.kind == ItemKind::LOOP) {

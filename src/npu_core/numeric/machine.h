@@ -103,6 +103,7 @@ class Machine {
     void before_write(int region, const char* begin, const char* end);
     void own(Value& v);                                // a private dense copy of the storage
     void assemble(Id dst, Id src, const Shape& offset);
+    bool writable(const char* begin, const char* end) const;
     void assemble_into_argument(Value& d, Id dst, Value& s, const Shape& offset, const Shape& box);
     void assemble_into_local(Value& d, Id dst, Value& s, const Shape& offset, const Shape& box);
     static void add_piece(Value& v, const Shape& offset, const Shape& extent);
@@ -139,7 +140,8 @@ class Machine {
 
     // one file each: elementwise, reduce, matmul, move, create, index
     void elementwise(const Op& op);
-    bool run_group(const Group& g, const Op* alone);
+    bool run_group(const Group& g, const Op* alone, const Item* assemble = nullptr);
+    char* argument_box(const Item& assemble, const Group& g, const Shape& box);
     void reduce(const Op& op);
     void arg_extreme(const Op& op);
     void scan(const Op& op);

@@ -84,6 +84,12 @@ void Machine::before_write(int region, const char* begin, const char* end) {
     }
 }
 
+bool Machine::writable(const char* begin, const char* end) const {
+    return std::any_of(args_.begin(), args_.end(), [&](const ArgMemory& a) {
+        return a.writable && a.data <= begin && end <= a.data + a.bytes;
+    });
+}
+
 void Machine::assemble(Id dst, Id src, const Shape& offset) {
     Value& d = env_[dst];
     Value& s = ready(src);
@@ -132,10 +138,7 @@ void Machine::assemble_into_argument(Value& d, Id dst, Value& s, const Shape& of
     }
     char* to = const_cast<char*>(d.data) + first * size;
     const char* end = d.data + (last + 1) * size;
-    const bool writable = std::any_of(args_.begin(), args_.end(), [&](const ArgMemory& a) {
-        return a.writable && a.data <= to && end <= a.data + a.bytes;
-    });
-    if (!writable) fail("arg.read_only", "argument " + tensor_text(p_, dst) + " is written but its memory is read-only");
+    if (!writable(to, end)) fail("arg.read_only", "argument " + tensor_text(p_, dst) + " is written but its memory is read-only");
     if (s.region == d.region && s.region >= 0) {  // argument to argument: the source is taken as it was
         Value copy = s;
         own(copy);

@@ -11,16 +11,25 @@ namespace npu {
 
 namespace {
 
-// out[c][r] = in[r][c] in blocks, so that both sides stay in cache lines.
+// out[c][r] = in[r][c]. A block goes through a small buffer: whole cache lines are read, and long runs written.
 template <class T>
 void transpose_blocked(const char* in, int64_t in_row, char* out, int64_t out_row, int64_t rows, int64_t cols) {
-    constexpr int64_t B = 32;
+    constexpr int64_t R = 64, C = 64 / sizeof(T);
     const T* x = reinterpret_cast<const T*>(in);
     T* y = reinterpret_cast<T*>(out);
-    for (int64_t r0 = 0; r0 < rows; r0 += B)
-        for (int64_t c0 = 0; c0 < cols; c0 += B)
-            for (int64_t c = c0; c < std::min(cols, c0 + B); ++c)
-                for (int64_t r = r0; r < std::min(rows, r0 + B); ++r) y[c * out_row + r] = x[r * in_row + c];
+    T block[C][R];
+    for (int64_t r0 = 0; r0 < rows; r0 += R)
+        for (int64_t c0 = 0; c0 < cols; c0 += C) {
+            const int64_t nr = std::min(R, rows - r0), nc = std::min(C, cols - c0);
+            if (nr == R && nc == C) {
+                for (int64_t r = 0; r < R; ++r)
+                    for (int64_t c = 0; c < C; ++c) block[c][r] = x[(r0 + r) * in_row + c0 + c];
+            } else {
+                for (int64_t r = 0; r < nr; ++r)
+                    for (int64_t c = 0; c < nc; ++c) block[c][r] = x[(r0 + r) * in_row + c0 + c];
+            }
+            for (int64_t c = 0; c < nc; ++c) std::memcpy(y + (c0 + c) * out_row + r0, block[c], static_cast<size_t>(nr) * sizeof(T));
+        }
 }
 
 // A box whose innermost axis is contiguous in the source but not in the destination (or the other way round).

@@ -21,6 +21,8 @@ namespace npu {
 
 namespace {
 
+constexpr int64_t BLOCK_FLOATS = 1 << 18;  // of a block of columns: 1 MiB, inside L2
+
 struct Geometry {
     int axis;
     int64_t length, tile;
@@ -180,8 +182,9 @@ void fp32_columns(Opcode code, const Operand& x, const Geometry& g, const Outer&
     const int last = x.shape.rank - 1;
     const int to_size = dtype_size_bytes(to);
     const Binary op = pair_op(code);
-    const bool ordered = code == Opcode::SUM || code == Opcode::PROD;   // max and min do not care for the order
-    const int64_t block = std::clamp<int64_t>(ordered ? 65536 / std::max<int64_t>(g.length, 1) : 1024, 16, 1024);
+    // The order matters for sums and products; for max and min halving pays when rows are short.
+    const bool ordered = code == Opcode::SUM || code == Opcode::PROD || width < 64;
+    const int64_t block = std::clamp<int64_t>(ordered ? BLOCK_FLOATS / std::max<int64_t>(g.length, 1) : 1024, 16, 1024);
     const int64_t blocks = (width + block - 1) / block, units = outer.total() * blocks;
     parallel_ranges(units, 0.4 * static_cast<double>(outer.total() * width * g.length), [&](int64_t b, int64_t e) {
         std::vector<float> work(static_cast<size_t>(block * (ordered ? std::max<int64_t>(g.length, 1) : 2)));
@@ -192,7 +195,9 @@ void fp32_columns(Opcode code, const Operand& x, const Geometry& g, const Outer&
             ox += col * x.stride[last];
             float* acc = work.data();
             if (g.length == 0) kernels().fill_f32(neutral(code), acc, n);
-            for (int64_t r = 0; r < g.length; ++r) {
+            const bool together = ordered && n == width && x.stride[last] == 1 && x.stride[g.axis] == n;
+            if (together) load_f32(x.dtype, x.data + ox * x.size(), 1, acc, g.length * n);
+            for (int64_t r = 0; r < (together ? 0 : g.length); ++r) {
                 float* into = ordered ? acc + r * n : r == 0 ? acc : acc + block;
                 load_f32(x.dtype, x.data + (ox + r * x.stride[g.axis]) * x.size(), x.stride[last], into, n);
                 if (!ordered && r > 0) kernels().binary[static_cast<int>(op)](acc, into, acc, n);

@@ -67,7 +67,7 @@ class Scheduler {
 
     void plain(Id body) {
         for (size_t i = 0; i < p_.bodies[body].items.size(); ++i)
-            s_.bodies[body].plain.push_back({static_cast<int32_t>(i), NONE, dead_of(body, static_cast<int32_t>(i))});
+            s_.bodies[body].plain.push_back({static_cast<int32_t>(i), NONE, NONE, dead_of(body, static_cast<int32_t>(i))});
     }
 
     void fused(Id body) {
@@ -89,6 +89,8 @@ class Scheduler {
                 }
             } else if (run && (op ? may_precede(*run, *op) : items[i].kind == ItemKind::LOAD && !run->made.count(items[i].b))) {
                 run->before.push_back(i);
+            } else if (run && items[i].kind == ItemKind::ASSEMBLE && absorbs(*run, items[i])) {
+                close(body, run, i);
             } else {
                 close(body, run);
                 single(body, i);
@@ -131,9 +133,22 @@ class Scheduler {
         return p_.tensors[p_.id_at(op.outs)[0]].shape.count() < p_.tensors[p_.id_at(first.outs)[0]].shape.count();
     }
 
-    void single(Id body, int32_t i) { s_.bodies[body].fused.push_back({i, NONE, dead_of(body, i)}); }
+    void single(Id body, int32_t i) { s_.bodies[body].fused.push_back({i, NONE, NONE, dead_of(body, i)}); }
 
-    void close(Id body, std::optional<Run>& run) {
+    // Whether this assemble is all that happens to all that the group gives.
+    bool absorbs(const Run& run, const Item& it) {
+        const TensorInfo &from = p_.tensors[it.b], &to = p_.tensors[it.a];
+        if (!run.made.count(it.b) || to.kind != TensorKind::ARG || from.dtype != to.dtype || from.shape.rank != to.shape.rank) return false;
+        std::unordered_map<Id, Uses> inside;
+        for (const int32_t k : run.ops) count(p_.ops[k], 1, inside);
+        for (const Id t : run.made) {
+            const Uses all = uses_[t], in = inside[t];
+            if (all.wide != in.wide || all.narrow != in.narrow + (t == it.b)) return false;
+        }
+        return true;
+    }
+
+    void close(Id body, std::optional<Run>& run, int32_t assemble = NONE) {
         if (!run) return;
         // What the group reads dies after it, also where an operation now in front of it was the last reader.
         std::vector<Id> later;
@@ -144,7 +159,7 @@ class Scheduler {
                 const Id t = live_.ids[dead.begin + k];
                 (run->loaded.count(t) ? later : now).push_back(t);
             }
-            s_.bodies[body].fused.push_back({i, NONE, span(now)});
+            s_.bodies[body].fused.push_back({i, NONE, NONE, span(now)});
         }
         std::unordered_map<Id, Uses> inside;
         for (const int32_t i : run->grouped) {
@@ -152,12 +167,16 @@ class Scheduler {
             later.insert(later.end(), live_.ids.begin() + dead.begin, live_.ids.begin() + dead.begin + dead.count);
             count(p_.ops[p_.bodies[body].items[i].a], 1, inside);
         }
+        if (assemble != NONE) {
+            const Span dead = dead_of(body, assemble);
+            later.insert(later.end(), live_.ids.begin() + dead.begin, live_.ids.begin() + dead.begin + dead.count);
+        }
         s_.groups.push_back(run->builder.finish([&](Id t, const Op&) {
             const Uses in = inside.count(t) ? inside.at(t) : Uses{};
             return Wanted{uses_[t].narrow > in.narrow, uses_[t].wide > in.wide};
         }));
         s_.group_items.push_back(run->grouped);
-        s_.bodies[body].fused.push_back({run->grouped.front(), static_cast<int32_t>(s_.groups.size()) - 1, span(later)});
+        s_.bodies[body].fused.push_back({run->grouped.front(), static_cast<int32_t>(s_.groups.size()) - 1, assemble, span(later)});
         run.reset();
     }
     Span span(const std::vector<Id>& v) {

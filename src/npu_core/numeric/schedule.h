@@ -11,6 +11,7 @@ namespace npu {
 struct Step {
     int32_t item = NONE;               // index in the body; of a group: its first operation
     int32_t group = NONE;              // index of groups
+    int32_t assemble = NONE;           // item that puts the group's only result into an argument: stored there at once
     Span dead;                         // pool `ids`: tensors that nobody reads after this step
 };
 struct BodySchedule {
