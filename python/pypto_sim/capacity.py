@@ -151,7 +151,8 @@ def _scratch(extra: Callable[[Call, Tile], int]) -> Callable[[Call, Tile], Stage
 
 
 def _tanh(c: Call, tile: Tile) -> int:
-    rows, width = math.prod(tile[:-1]), round_up(tile[-1], 8)
+    """Scratch of the last two axes, H x W: leading axes are done one after the other."""
+    rows, width = tile[-2] if len(tile) > 1 else 1, round_up(tile[-1], 8)
     if c.ins[0].dtype is DataType.DT_FP32:
         return 2 * width * rows * 4 + width // 8 * rows + 32
     return 4 * width * rows * 4
