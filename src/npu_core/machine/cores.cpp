@@ -33,7 +33,7 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
             open[t] = tasks[t].predecessors;
             if (open[t] == 0) ready.emplace(base, static_cast<int32_t>(t));
         }
-        int64_t end_of_all = base;
+        int64_t end_of_all = base, longest = 0;
         while (!ready.empty()) {
             const auto [r, t] = ready.top();
             ready.pop();
@@ -60,7 +60,7 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
                 end += completion;
                 chain += cycles;
             }
-            critical = std::max(critical, chain);
+            longest = std::max(longest, chain);
             end_of_all = std::max(end_of_all, end);
             int64_t delay = 0;
             for (int32_t s : task.successors) {
@@ -71,6 +71,7 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
             }
         }
         base = end_of_all;
+        critical += longest;
     }
     run.cycles = base;
     run.span = first < 0 ? 0 : last - first;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "npu_core/cost/cost.h"
@@ -15,6 +16,7 @@ struct LeafTiming {
     std::array<int64_t, cost::PIPES> busy{};
     std::vector<int64_t> events;                      // public machine: cycles at which the core asks to be woken
     std::map<cost::Code, std::pair<int64_t, int64_t>> ops;   // count, summed cycles
+    std::map<std::string, int64_t> pipes, samples;    // public machine: cycles per pipe class, one duration per signature
 };
 
 LeafTiming run_official(const plan::Leaf& leaf);                                   // dataflow core, section 9.1

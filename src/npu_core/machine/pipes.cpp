@@ -41,6 +41,26 @@ int unit_of(const plan::LeafOp& op) {
     }
 }
 
+constexpr const char* UNIT_NAMES[] = {"", "", "", "", "", "MTE_IN", "MTE1", "VECTOR_ALU", "CUBE", "MTE_OUT", "PIPE_S"};
+
+// Operand signature in the public report's form, `OP MEM[shape]bytes,...->MEM[shape]bytes`, with its comma habits.
+std::string signature_of(const plan::Leaf& leaf, const plan::LeafOp& op) {
+    auto tile = [&](int32_t t) {
+        const plan::LeafTensor& x = leaf.tensors[t];
+        std::string text = x.mem == Mem::GM ? "DDR[" : std::string(plan::mem_name(x.mem)) + "[";
+        for (int i = 0; i < x.shape.rank; ++i) text += (i ? "," : "") + std::to_string(x.shape[i]);
+        return text + "]" + std::to_string(plan::bytes_of(x.shape, x.dtype));
+    };
+    std::string text = std::string(cost::info(op.code).name) + " ";
+    for (size_t i = 0; i < op.in.size(); ++i) text += (i ? "," : "") + tile(op.in[i]);
+    text += "->";
+    for (size_t i = 0; i < op.out.size(); ++i) {
+        text += tile(op.out[i]);
+        if (i + 1 != op.in.size()) text += ",";
+    }
+    return text;
+}
+
 }  // namespace
 
 LeafTiming run_official(const plan::Leaf& leaf) {
@@ -127,6 +147,8 @@ LeafTiming run_official(const plan::Leaf& leaf) {
                     auto& [count, sum] = timing.ops[op.code];
                     ++count;
                     sum += d;
+                    timing.pipes[UNIT_NAMES[u]] += d;
+                    if (timing.samples.size() < 64) timing.samples.emplace(signature_of(leaf, op), d);
                 }
             }
             if (flight[u].item >= 0) next = std::min(next, flight[u].done);

@@ -126,6 +126,7 @@ public:
             }
     }
 
+    const std::unordered_set<Id>& crossing() const { return crossing_; }
     std::string finish(const WalkNotes& notes);
 
 private:
@@ -193,6 +194,7 @@ std::string Planner::finish(const WalkNotes& notes) {
     int64_t spill = 0, gm_in_padded = 0, gm_out_padded = 0;
     std::set<std::string> no_cost;
     std::map<std::string, std::map<int64_t, int64_t>> lengths;
+    std::map<std::string, int64_t> official_pipes, samples;
     for (size_t l = 0; l < timings.size(); ++l) {
         const Leaf& leaf = leaves_.leaves()[l];
         if (runs[l]) leaves_run.insert(static_cast<int32_t>(l));
@@ -203,6 +205,10 @@ std::string Planner::finish(const WalkNotes& notes) {
             ops[code].second += entry.second * runs[l];
             if (official_ && (code == cost::Code::TANH || code == cost::Code::ERF || code == cost::Code::UNKNOWN_VEC))
                 no_cost.insert(std::string(cost::info(code).name) + " is absent from the public 0.2.0 table; its default latency is used");
+        }
+        if (runs[l]) {
+            for (const auto& [name, cycles] : timings[l].pipes) official_pipes[name] += cycles * runs[l];
+            samples.insert(timings[l].samples.begin(), timings[l].samples.end());
         }
         spill += leaf.spill_bytes * runs[l];
         gm_in_padded += leaf.gm_in_padded * runs[l];
@@ -288,6 +294,12 @@ std::string Planner::finish(const WalkNotes& notes) {
     detail.integer("hub_tasks", totals_.hubs).integer("cores_used", run.cores_used).integer("leaf_executed", static_cast<int64_t>(leaves_run.size()));
     detail.integer("aic_busy_cycles", run.aic_busy).integer("aiv_busy_cycles", run.aiv_busy);
     detail.raw("bounds", bounds.text());
+    if (official_) {
+        Json pipe_table, sample_table;
+        for (const auto& [name, cycles] : official_pipes) pipe_table.integer(name, cycles);
+        for (const auto& [name, cycles] : samples) sample_table.integer(name, cycles);
+        detail.raw("pipe_cycles", pipe_table.text()).raw("samples", sample_table.text());
+    }
 
     std::set<std::string> notes_out = notes.assumptions;
     if (notes.tails > 0) notes_out.insert("tail tiles (valid shape below the tile) cost as full tiles");
@@ -328,7 +340,7 @@ EstimateReport plan_and_cost(const Program& program, const std::unordered_map<st
             return {"", "usage", "the official model has no 950 table: its constants cover A2/A3 only", ""};
         Planner planner(program, device, official, official ? Numerics::V0_2_0 : program.numerics);
         WalkNotes notes;
-        walk(program, data, assume, [&](const Instance& i) { planner.instance(i); }, notes);
+        walk(program, planner.crossing(), data, assume, [&](const Instance& i) { planner.instance(i); }, notes);
         report.json = planner.finish(notes);
     } catch (const NeedsDataFault& f) {
         report.code = "needs_data";

@@ -13,10 +13,11 @@ struct Scalar { int64_t value = 0; bool known = false; };
 
 class Walker {
 public:
-    Walker(const Program& p, const std::vector<IntData>& data, const std::vector<Assumed>& assume,
-           const std::function<void(const Instance&)>& use, WalkNotes& notes)
+    Walker(const Program& p, const std::unordered_set<Id>& crossing, const std::vector<IntData>& data,
+           const std::vector<Assumed>& assume, const std::function<void(const Instance&)>& use, WalkNotes& notes)
         : p_(p), data_(data), assume_(assume), use_(use), notes_(notes), slots_(static_cast<size_t>(p.scalar_slots)),
-          slot_name_(static_cast<size_t>(p.scalar_slots)), written_(p.tensors.size(), 0), has_loop_(p.bodies.size(), -1) {
+          slot_name_(static_cast<size_t>(p.scalar_slots)), written_(p.tensors.size(), 0), has_loop_(p.bodies.size(), -1), crossing_(crossing),
+          stamp_(p.tensors.size(), -1), number_(p.tensors.size(), 0) {
         new_block();
     }
     void run() {
@@ -41,6 +42,12 @@ private:
     Id options_ = NONE;
     bool submit_ = false;
     int64_t unknown_ = 0;
+    const std::unordered_set<Id>& crossing_;
+    std::unordered_map<const Item*, uint64_t> content_;
+    std::vector<int32_t> stamp_;
+    std::vector<uint32_t> number_;
+    int32_t block_ = 0;
+    uint32_t next_number_ = 0;
 
     void new_block() {
         visits_.clear();
@@ -48,6 +55,8 @@ private:
         key_[0] = 0x243F6A8885A308D3ull;
         key_[1] = 0x13198A2E03707344ull;
         options_ = NONE;
+        ++block_;
+        next_number_ = 0;
     }
     void flush() {
         if (!visits_.empty()) {
@@ -127,14 +136,62 @@ private:
                              (name.empty() ? line_of(item) : name) + "\": value}", line_of(item));
     }
 
+    static uint64_t mix(uint64_t h, uint64_t v, uint64_t k = 0x9E3779B97F4A7C15ull) {
+        h = (h ^ v) * k;
+        return h ^ (h >> 31);
+    }
+    uint64_t tensor_hash(Id t) const {
+        const TensorInfo& x = p_.tensors[t];
+        uint64_t h = mix(static_cast<uint64_t>(x.dtype) + 1, static_cast<uint64_t>(x.shape.rank));
+        for (int i = 0; i < x.shape.rank; ++i) h = mix(h, static_cast<uint64_t>(x.shape[i]));
+        return h;
+    }
+    // What an item does, apart from which tensors it does it to.
+    uint64_t content(const Item& item) {
+        auto [it, added] = content_.try_emplace(&item, 0);
+        if (!added) return it->second;
+        uint64_t h = mix(static_cast<uint64_t>(item.kind) + 11, static_cast<uint64_t>(item.line + 1));
+        if (item.kind == ItemKind::OP) {
+            const npu::Op& op = p_.ops[item.a];
+            h = mix(mix(h, static_cast<uint64_t>(op.row)), static_cast<uint64_t>(op.options + 1));
+            if (op.tile != NONE) {
+                const TileInfo& tile = p_.tiles[op.tile];
+                for (const std::vector<int64_t>* list : {&tile.vec, &tile.cube})
+                    for (int64_t v : *list) h = mix(h, static_cast<uint64_t>(v));
+                h = mix(h, tile.split_k);
+            }
+            for (int i = 0; i < op.ints.count; ++i) h = mix(h, static_cast<uint64_t>(p_.ints[op.ints.begin + i]));
+            for (int i = 0; i < op.ins.count; ++i) h = mix(h, tensor_hash(p_.id_at(op.ins)[i]));
+            for (int i = 0; i < op.outs.count; ++i) h = mix(h, tensor_hash(p_.id_at(op.outs)[i]));
+        } else {
+            h = mix(h, tensor_hash(item.a));
+        }
+        return it->second = h;
+    }
+    // Arguments and slots are themselves, other tensors are numbered by their first appearance in the root function.
+    uint64_t name_of(Id t) {
+        if (p_.tensors[t].kind == TensorKind::ARG || crossing_.count(t)) return static_cast<uint64_t>(t) << 32;
+        if (stamp_[t] != block_) {
+            stamp_[t] = block_;
+            number_[t] = next_number_++;
+        }
+        return number_[t];
+    }
+
     void visit(const Item& item) {
-        auto mix = [](uint64_t h, uint64_t v, uint64_t k) {
-            h = (h ^ v) * k;
-            return h ^ (h >> 31);
-        };
-        const uint64_t v = reinterpret_cast<uintptr_t>(&item);
-        key_[0] = mix(key_[0], v, 0x9E3779B97F4A7C15ull);
-        key_[1] = mix(key_[1], v, 0xC2B2AE3D27D4EB4Full);
+        uint64_t h = content(item);
+        switch (item.kind) {
+            case ItemKind::OP: {
+                const npu::Op& op = p_.ops[item.a];
+                for (int i = 0; i < op.ins.count; ++i) h = mix(h, name_of(p_.id_at(op.ins)[i]));
+                for (int i = 0; i < op.outs.count; ++i) h = mix(h, name_of(p_.id_at(op.outs)[i]));
+                break;
+            }
+            case ItemKind::SET: case ItemKind::ASSEMBLE: h = mix(mix(h, name_of(item.b)), name_of(item.a)); break;
+            default: h = mix(h, name_of(item.a)); break;
+        }
+        key_[0] = mix(key_[0], h);
+        key_[1] = mix(key_[1], h, 0xC2B2AE3D27D4EB4Full);
         visits_.push_back({&item, {}, NONE});
     }
     void place(Span span, int rank) {   // evaluated offsets of the last visit
@@ -143,9 +200,11 @@ private:
         bool fixed = true;
         for (int i = 0; i < rank && i < span.count; ++i) fixed = fixed && constant(p_.id_at(span)[i]);
         if (!fixed) v.dyn = static_cast<Id>(offset_count_);
+        key_[0] = mix(key_[0], fixed);
         for (int i = 0; i < rank && i < span.count; ++i) {
             const Scalar s = eval(p_.id_at(span)[i]);
             v.at[i] = s.known ? s.value : UNKNOWN_BASE + UNKNOWN_STEP * ++unknown_;
+            if (fixed) key_[0] = mix(key_[0], static_cast<uint64_t>(s.value));
             if (!s.known) notes_.assumptions.insert("offsets that depend on data are unknown and taken as disjoint");
         }
         if (fixed) return;
@@ -270,9 +329,9 @@ private:
 
 }  // namespace
 
-void walk(const Program& program, const std::vector<IntData>& data, const std::vector<Assumed>& assume,
-          const std::function<void(const Instance&)>& use, WalkNotes& notes) {
-    Walker(program, data, assume, use, notes).run();
+void walk(const Program& program, const std::unordered_set<Id>& crossing, const std::vector<IntData>& data,
+          const std::vector<Assumed>& assume, const std::function<void(const Instance&)>& use, WalkNotes& notes) {
+    Walker(program, crossing, data, assume, use, notes).run();
 }
 
 }  // namespace npu::plan

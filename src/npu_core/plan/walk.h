@@ -26,7 +26,7 @@ struct Instance {
 
 struct WalkNotes { std::set<std::string> assumptions; int64_t tails = 0; };
 
-void walk(const Program& program, const std::vector<IntData>& data, const std::vector<Assumed>& assume,
-          const std::function<void(const Instance&)>& use, WalkNotes& notes);
+void walk(const Program& program, const std::unordered_set<Id>& crossing, const std::vector<IntData>& data,
+          const std::vector<Assumed>& assume, const std::function<void(const Instance&)>& use, WalkNotes& notes);
 
 }  // namespace npu::plan
