@@ -129,10 +129,10 @@ def _raise(error: _core.CoreError, kernel: str) -> NoReturn:
     if code != "capacity":
         raise_core_error(error, kernel)
     f = json.loads(text)
-    live = tuple((x["name"], x["bytes"]) for x in f["live"])
-    parts = ", ".join(f"{name} {size} B" for name, size in live)
-    fits = f" The largest tile that fits: {f['fits']}." if f["fits"] and f["fits"] != f["tile"] else ""
-    raise CapacityError(message(f"{f['op']}: tile {f['tile']} needs {f['bytes']} bytes of {f['memory']}, the limit is "
-                                f"{f['limit']}: {parts}.{fits}", line, kernel),
+    live = tuple((x["name"], tuple(x["shape"]), x["bytes"]) for x in f["live"])
+    shown = ", ".join(f"{name} {list(shape) if shape else ''} {size} B" for name, shape, size in live)
+    fits = f" Largest tile that fits: {tuple(f['fits'])}." if f["fits"] and f["fits"] != f["tile"] else ""
+    raise CapacityError(message(f"{f['op']}: tile {tuple(f['tile'])} needs {f['bytes']} B of {f['memory']}, which has "
+                                f"{f['limit']} B. Live: {shown}.{fits}", line, kernel),
                         op=f["op"], tile=tuple(f["tile"]), bytes=f["bytes"], limit=f["limit"], memory=f["memory"],
                         live=live, rule="capacity", line=line, kernel=kernel) from None

@@ -353,9 +353,9 @@ EstimateReport plan_and_cost(const Program& program, const std::unordered_map<st
         j.string("op", f.op).string("memory", f.memory).integer("bytes", f.bytes).integer("limit", f.limit);
         j.integers("tile", f.tile).integers("fits", f.fits);
         std::vector<std::string> entries;
-        for (const auto& [name, bytes] : f.live) {
+        for (const CapacityFault::Live& x : f.live) {
             Json e;
-            e.string("name", name).integer("bytes", bytes);
+            e.string("name", x.name).integers("shape", x.shape).integer("bytes", x.bytes);
             entries.push_back(e.text());
         }
         j.raws("live", entries);

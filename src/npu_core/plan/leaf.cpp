@@ -46,7 +46,10 @@ struct Builder {
         auto [it, added] = known.try_emplace(id, -1);
         if (!added) return it->second;
         const Tensor& t = g.tensors[id];
-        int32_t made = add(t.mem, t.shape, as, id);
+        // A tile in the memory of the other core type (950) takes no room here.
+        const bool cube_memory = t.mem != Mem::UB && t.mem != Mem::GM && t.mem != Mem::NONE;
+        const bool foreign = (s.core == cost::Core::AIV && cube_memory) || (s.core == cost::Core::AIC && t.mem == Mem::UB);
+        int32_t made = add(foreign ? Mem::GM : t.mem, t.shape, as, id);
         return known[id] = made;
     }
     int32_t tensor(Id id) {
@@ -76,7 +79,8 @@ struct Builder {
         for (Id t : op.out) out.push_back(tensor(t));
         Pipe pipe = cost::info(op.code).pipe;
         if (op.code == Code::COPY_OUT && g.tensors[op.in[0]].mem == Mem::L0C) pipe = Pipe::FIX;
-        if (op.code == Code::UB_COPY_L1) pipe = Pipe::MTE2;   // charged to the cube core that waits for it
+        if (op.code == Code::UB_COPY_L1 && s.core == cost::Core::AIC) pipe = Pipe::MTE2;   // charged to the core that waits
+        if (op.code == Code::L0C_COPY_UB && s.core == cost::Core::AIV) pipe = Pipe::MTE2;
         LeafOp& made = push(op.code, pipe, in, out, op.latency, op.src);
         if (op.code == Code::COPY_IN || op.code == Code::TRANSPOSE_MOVEIN) {
             const Tensor& t = g.tensors[op.out[0]];

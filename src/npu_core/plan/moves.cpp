@@ -26,9 +26,10 @@ void adapt(Graph& g, const Chip& chip) {
             std::map<Id, std::vector<Id>> away;
             for (Id c : g.tensors[t].consumers) {
                 if (g.ops[c].sub == home) continue;
-                const bool direct = chip.direct_cv && g.ops[c].code == Code::VIEW && g.tensors[t].mem == Mem::UB &&
-                                    g.tensors[g.ops[c].out[0]].mem == Mem::L1;
-                const bool from_cube = chip.direct_cv && g.tensors[t].mem == Mem::UB && g.ops[id].code == Code::ASSEMBLE &&
+                const bool moves = g.ops[c].code == Code::VIEW || g.ops[c].code == Code::ASSEMBLE;
+                const Mem from = g.tensors[t].mem, to = g.tensors[g.ops[c].out[0]].mem;
+                const bool direct = chip.direct_cv && moves && ((from == Mem::UB && to == Mem::L1) || (from == Mem::L0C && to == Mem::UB));
+                const bool from_cube = chip.direct_cv && from == Mem::UB && (g.ops[id].code == Code::ASSEMBLE || g.ops[id].code == Code::VIEW) &&
                                        g.tensors[g.ops[id].in[0]].mem == Mem::L0C;
                 if (!direct && !from_cube) away[g.ops[c].sub].push_back(c);
             }

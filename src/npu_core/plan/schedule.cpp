@@ -129,12 +129,6 @@ std::vector<int32_t> buffers_of(const Leaf& leaf, const LeafOp& op) {
     return b;
 }
 
-std::string text_of(const Shape& s) {
-    std::string text = "[";
-    for (int i = 0; i < s.rank; ++i) text += (i ? ", " : "") + std::to_string(s[i]);
-    return text + "]";
-}
-
 // A single operation must fit with all its tiles.
 void check_capacity(const Leaf& leaf, const Block& block, const Program& program, const Chip& chip) {
     for (const LeafOp& op : leaf.ops) {
@@ -152,7 +146,7 @@ void check_capacity(const Leaf& leaf, const Block& block, const Program& program
                     const LeafTensor& x = leaf.tensors[t];
                     if (x.buffer < 0 || static_cast<int>(x.mem) != m || !seen.insert(x.buffer).second) continue;
                     const char* role = side == &op.in ? "input" : t == op.out[0] ? "output" : "scratch";
-                    fault.live.emplace_back(std::string(role) + " " + text_of(x.exact), leaf.buffer_bytes[x.buffer]);
+                    fault.live.push_back({role, {x.exact.d.begin(), x.exact.d.begin() + x.exact.rank}, leaf.buffer_bytes[x.buffer]});
                 }
             fault.op = cost::info(op.code).name;
             const LeafTensor* shown = nullptr;

@@ -265,13 +265,13 @@ private:
         fault.op = cost::info(leaf_.ops[now_].code).name;
         for (const auto& [address, b] : live_[m]) {
             fault.bytes += leaf_.buffer_bytes[b];
-            fault.live.emplace_back("buffer at " + std::to_string(address), leaf_.buffer_bytes[b]);
+            fault.live.push_back({"buffer at " + std::to_string(address), {}, leaf_.buffer_bytes[b]});
         }
         for (int32_t t : leaf_.ops[now_].out)
             if (const int32_t b = leaf_.tensors[t].buffer; b >= 0 && address_[b] < 0) {
                 fault.bytes += leaf_.buffer_bytes[b];
-                fault.live.emplace_back("output", leaf_.buffer_bytes[b]);
                 fault.tile.assign(leaf_.tensors[t].exact.d.begin(), leaf_.tensors[t].exact.d.begin() + leaf_.tensors[t].exact.rank);
+                fault.live.push_back({"result", fault.tile, leaf_.buffer_bytes[b]});
             }
         throw fault;
     }

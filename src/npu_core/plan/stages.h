@@ -30,7 +30,8 @@ struct CapacityFault : std::runtime_error {
     std::string op, memory, line;
     std::vector<int64_t> tile, fits;
     int64_t bytes = 0, limit = 0;
-    std::vector<std::pair<std::string, int64_t>> live;
+    struct Live { std::string name; std::vector<int64_t> shape; int64_t bytes; };
+    std::vector<Live> live;
 };
 
 Graph expand(const Block& block, const Chip& chip);                      // tensor operations -> tile operations

@@ -59,7 +59,8 @@ private:
         next_number_ = 0;
     }
     void flush() {
-        if (!visits_.empty()) {
+        const bool works = std::any_of(visits_.begin(), visits_.end(), [](const Visit& v) { return v.item->kind != ItemKind::DECL; });
+        if (works) {
             offsets_.resize(offset_count_);
             use_({visits_, offsets_, {key_[0], key_[1]}, options_, submit_});
             submit_ = false;
