@@ -44,7 +44,8 @@ def record(case: Any) -> dict[str, Any]:
             kernel, args = case.build(pypto)
             specs = [pypto.Spec(a.shape, _dtype(a.dtype)) for a in args]
             traced = kernel.program(*specs)
-            found = core_result(traced.program, traced.kernel, [None] * len(specs), Device.load(DEVICE), "official", None)
+            found = core_result(traced.program, traced.kernel, [None] * len(specs), Device.load(DEVICE), "official",
+                                None)
     except CapacityError as e:
         return {"error": {"text": str(e), "memory": e.memory, "bytes": e.bytes, "limit": e.limit}}
     except PyptoError as e:

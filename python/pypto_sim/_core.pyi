@@ -1,5 +1,5 @@
 """Typed face of the compiled core. Thin: buffers are checked here, the GIL is dropped, C++ is called."""
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 def isa() -> str: ...
@@ -83,11 +83,12 @@ class Machine:
     def warnings(self) -> list[tuple[str, str, str]]:
         """(rule, line, text), such as ("element.past_end", "k.py:12", ...)."""
 
-def plan_and_cost(program: Program, device: dict[str, float], model: str, int_args: Sequence[Any | None],
+def plan_and_cost(program: Program, device: Mapping[str, float], model: str, int_args: Sequence[Any | None],
                   assume: dict[str, tuple[int, int]]) -> dict[str, Any]:
     """Cost-only run of a finished Program. `device`: flat "section.key" -> number of the device table. `int_args`: for
-    each ARG its integer data (uint8 view) or None. Returns the fields of result.estimate.Estimate that the core knows.
-    Raises CoreError code "needs_data" naming the scalar and line."""
+    each ARG its integer data (uint8 view) or None. Returns the fields of result.estimate.Estimate that the core knows,
+    "device_keys" (values in use), "instances" and "detail" (what tools and reports read). Raises CoreError with code
+    "needs_data" naming the scalar and line, or "capacity" with a JSON text: op, tile, fits, memory, bytes, limit, live."""
 
 # Single kernels of the instruction set in use, for tests and benchmarks. Arrays are uint8 views of contiguous memory;
 # op numbers are those of npu::Unary, Binary and Compare; types are DataType codes; reductions 0 sum, 1 max, 2 min.

@@ -103,7 +103,7 @@ def attention_online(length, block=512, heads=1, unroll=(1,)):
                          ((16 * heads, 128), "fp32"))
 
 
-# --- the object ------------------------------------------------------------------------------------------------------
+# --- the object
 
 def test_fields_are_exactly_the_documented_ones():
     kernel, args = unary(32, 512, (8, 512))
@@ -152,7 +152,7 @@ def test_profile_equals_estimate_with_the_same_data():
     assert len(prof.launches) == 2
 
 
-# --- what must come out of the plan ------------------------------------------------------------------------------------
+# --- what must come out of the plan
 
 @pytest.mark.parametrize("tile", [(4, 512), (4, 128)])
 def test_softmax_rows_stay_in_one_task(tile):
@@ -245,7 +245,7 @@ def test_whole_row_attention_fails_at_the_first_length_beyond_ub():
 
 
 def test_largest_tile_that_fits_does_fit():
-    """In this chain each operation fits by itself, and only the plan sees that the result cannot take an operand's place."""
+    """Each operation of this chain fits by itself; only the plan sees that the result cannot take an operand's place."""
     def both(a):
         x = a * 2.0
         return (x + a) * pypto.exp(x)
@@ -313,7 +313,7 @@ def test_code_after_a_loop_is_its_own_root_function():
     assert e.workspace_bytes == 64 * 64 * 4 and e.gm_write_bytes == 2 * 64 * 64 * 4
 
 
-# --- values that only data gives -----------------------------------------------------------------------------------------
+# --- values that only data gives
 
 def bounded():
     @pypto.frontend.jit()
@@ -353,7 +353,7 @@ def test_data_dependent_offsets_never_fail():
     assert same.gm_read_bytes == e.gm_read_bytes
 
 
-# --- devices, models, wrong calls ------------------------------------------------------------------------------------------
+# --- devices, models, wrong calls
 
 def test_the_950_hands_tiles_over_without_gm():
     kernel, args = linear(False)
@@ -365,7 +365,8 @@ def test_the_950_hands_tiles_over_without_gm():
 def test_user_device_table(tmp_path):
     text = (FOLDER / "910b1.toml").read_text()
     path = tmp_path / "small.toml"
-    path.write_text(text.replace("ub = {value = 196608", "ub = {value = 32768").replace('kind = "device"', 'kind = "user"'))
+    text = text.replace("ub = {value = 196608", "ub = {value = 32768")
+    path.write_text(text.replace('kind = "device"', 'kind = "user"'))
     kernel, args = unary(64, 512, (16, 512))
     assert pypto.estimate(kernel, *args).peak_bytes["UB"] > 32768 // 2
     kernel, args = unary(64, 512, (32, 512), lambda a: pypto.exp(a) + a)
@@ -392,7 +393,7 @@ def test_operations_without_a_rule_are_named():
     assert pypto.estimate(kernel, *args).unmodelled == ()
 
 
-# --- the public simulator ---------------------------------------------------------------------------------------------------
+# --- the public simulator
 
 @pytest.fixture(scope="module")
 def official(shared_dir):
@@ -425,7 +426,7 @@ def test_refusals(official, name, memory, size):
     assert error["memory"] == memory and error["bytes"] >= size
 
 
-# --- laws -------------------------------------------------------------------------------------------------------------------
+# --- laws
 
 @settings(max_examples=15, deadline=None)
 @given(rows=st.integers(1, 16), cols=st.sampled_from([64, 200, 512]))
