@@ -2,6 +2,7 @@
 // the end. The result does not depend on how batches, rows and columns are shared among threads.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "npu_core/base/thread_pool.h"
 #include "npu_core/kernels/kernels.h"
@@ -67,7 +68,8 @@ void split(int64_t m, int64_t n, double ns, F&& f) {
     }
 }
 
-void int8_batch(const Product& p, int64_t batch, const int32_t* bias, int32_t* y) {
+// INT32 sums of one batch at c.
+void int8_batch(const Product& p, int64_t batch, const int32_t* bias, int32_t* c, int64_t c_stride) {
     GemmArgsI8 g{};
     g.a = reinterpret_cast<const int8_t*>(p.a.data) + p.offset(batch, p.a.batch);
     g.a_row_stride = p.a.row_stride;
@@ -76,8 +78,8 @@ void int8_batch(const Product& p, int64_t batch, const int32_t* bias, int32_t* y
     g.b_row_stride = p.b.row_stride;
     g.b_col_stride = p.b.col_stride;
     g.bias = bias;
-    g.c = y + p.offset(batch, p.y_stride);
-    g.c_row_stride = p.y_stride[p.valid.rank - 2];
+    g.c = c;
+    g.c_row_stride = c_stride;
     g.m = p.m, g.n = p.n, g.k = p.k;
     constexpr int64_t ROWS = 16;
     parallel_ranges((p.m + ROWS - 1) / ROWS, p.ns(), [&](int64_t from, int64_t to) {
@@ -85,6 +87,17 @@ void int8_batch(const Product& p, int64_t batch, const int32_t* bias, int32_t* y
     });
     for (int64_t r = 0; p.relu && r < p.m; ++r)
         for (int64_t c = 0; c < p.n; ++c) g.c[r * g.c_row_stride + c] = std::max(0, g.c[r * g.c_row_stride + c]);
+}
+
+// Dequantised on the way out: times the scale in fp32, then one rounding to fp16.
+void scaled_rows(const Product& p, const int32_t* sums, float scale, uint16_t* y, int64_t y_stride) {
+    const KernelTable& t = kernels();
+    std::vector<float> row(static_cast<size_t>(p.n));
+    for (int64_t r = 0; r < p.m; ++r) {
+        t.i32_to_f32(sums + r * p.n, row.data(), p.n);
+        t.binary_vs[static_cast<int>(Binary::MUL)](row.data(), scale, row.data(), p.n);
+        t.f32_to_f16(row.data(), y + r * y_stride, p.n);
+    }
 }
 
 // fp32 result of one batch at c. With split K every kL1 piece is a product of its own, added left to right.
@@ -159,7 +172,9 @@ void Machine::matmul(const Op& op) {
     p.k_piece = std::max<int64_t>(tile && tile->split_k && cube(3) ? cube(3) : p.k, 1);
 
     const bool int8 = !is_float(a.dtype);
-    if (int8) require(a.dtype == DType::I8 && b.dtype == DType::I8 && tensor(out).dtype == DType::I32, "matmul: dtypes do not fit");
+    const bool scaled = int8 && op.floats.count > 0;
+    const DType int8_result = scaled ? DType::F16 : DType::I32;
+    if (int8) require(a.dtype == DType::I8 && b.dtype == DType::I8 && tensor(out).dtype == int8_result, "matmul: dtypes do not fit");
     else require(f32_or_half(a.dtype) && f32_or_half(b.dtype), "matmul: operand dtypes");
     BufferRef bias;                                       // one row, in the dtype of the accumulator
     if (has_bias) {
@@ -177,7 +192,15 @@ void Machine::matmul(const Op& op) {
     if (int8) {
         if (is_empty(p.valid)) return;
         const auto* row = bias ? reinterpret_cast<const int32_t*>(bias.data()) : nullptr;
-        p.for_batches([&](int64_t batch) { int8_batch(p, batch, row, reinterpret_cast<int32_t*>(y)); });
+        const int64_t stride = p.y_stride[rank - 2];
+        const BufferRef sums = scaled ? scratch(p.m * p.n * 4 * p.batches) : BufferRef();
+        p.for_batches([&](int64_t batch) {
+            const int64_t at = p.offset(batch, p.y_stride);
+            if (!scaled) return int8_batch(p, batch, row, reinterpret_cast<int32_t*>(y) + at, stride);
+            int32_t* c = reinterpret_cast<int32_t*>(sums.data()) + batch * p.m * p.n;
+            int8_batch(p, batch, row, c, p.n);
+            scaled_rows(p, c, static_cast<float>(float_arg(op, 0)), reinterpret_cast<uint16_t*>(y) + at, stride);
+        });
         return;
     }
 
