@@ -217,8 +217,10 @@ def _topk(c: Call, tile: Tile) -> Stages:
 
 
 def _transpose(c: Call, tile: Tile) -> Stages:
+    """A swap that moves the last axis goes through scratch; other orders are moved row by row or in several steps."""
     order = c.ints
-    if len(tile) < 2 or (order and order[-1] == len(tile) - 1):
+    moved = sum(i != axis for i, axis in enumerate(order))
+    if len(tile) < 2 or (order and (order[-1] == len(tile) - 1 or moved != 2)):
         return [[c.operand(0, tile)]]
     width = c.width(c.ins[0].dtype)
     to = tuple(tile[i] for i in order) if order else tile

@@ -1,0 +1,1 @@
+"""Operation cases: inputs, expected values, kernels and comparison for tools/conformance.py."""
