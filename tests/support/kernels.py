@@ -19,6 +19,7 @@ F32, B16 = pypto.DT_FP32, pypto.DT_BF16
 COUNTS = [0]
 GLOBAL = 0
 GENERATOR = random.Random(1)
+RNG = np.random.default_rng(2)
 CONFIG = {"scale": 3.0, "rows": 4}
 
 
@@ -493,6 +494,28 @@ def helper_state(a, cu, table, out):
 @kernel("step")
 def seeded_random(a, cu, table, out):
     out[:] = a * (0.0 if GENERATOR.random() < 2 else 1.0)
+
+
+@kernel("step")
+def module_random(a, cu, table, out):
+    out[:] = a * float(random.random() < 2)
+
+
+@kernel("step")
+def numpy_random(a, cu, table, out):
+    out[:] = a * float(np.random.rand() < 2)
+
+
+@kernel("step")
+def numpy_generator(a, cu, table, out):
+    out[:] = a * float(RNG.random() < 2)
+
+
+@kernel("concrete")
+def random_in_a_loop(a, cu, table, out):
+    draw = random.Random(5)
+    for i in pypto.loop(4):
+        put(row(a, i) * draw.random(), i, out)
 
 
 # --- how the loop is written

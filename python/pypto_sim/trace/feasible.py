@@ -88,8 +88,16 @@ def _spans(stack: Sequence[Body]) -> Iterator[SymbolicScalar]:
             yield lin(lin(b.loop.stop, 1, b.index, -1), 1, 1, -1)
 
 
-def _facts(stack: Sequence[Body]) -> Iterator[SymbolicScalar]:
-    """Linear forms known to be >= 0."""
+def _facts(stack: Sequence[Body]) -> list[SymbolicScalar]:
+    """Linear forms known to be >= 0; kept until a body is entered or a decision taken."""
+    state = (len(stack), sum(len(b.facts) for b in stack))
+    kept = stack[-1].known_facts
+    if kept is None or kept[0] != state:
+        kept = stack[-1].known_facts = (state, list(_derived(stack)))
+    return kept[1]
+
+
+def _derived(stack: Sequence[Body]) -> Iterator[SymbolicScalar]:
     yield from _spans(stack)
     for b in stack:
         for s, v in b.facts:
@@ -110,8 +118,12 @@ def implied(x: SymbolicScalar, stack: Sequence[Body], deep: bool = True) -> bool
     """True when x >= 0 follows from the bounds of its leaves, or from them and one fact."""
     if _bounds(key_of(x), stack)[0] >= 0:
         return True
-    facts = _facts(stack) if deep else _spans(stack)
-    return any(_bounds(key_of(lin(x, 1, f, -1)), stack)[0] >= 0 for f in facts)
+    atoms = {a for a, _ in x.terms}
+    for f in _facts(stack) if deep else _spans(stack):
+        # a fact without a common atom only lowers the bound
+        if any(a in atoms for a, _ in f.terms) and _bounds(key_of(lin(x, 1, f, -1)), stack)[0] >= 0:
+            return True
+    return False
 
 
 def _bounds(k: Key, stack: Sequence[Body]) -> tuple[float, float]:

@@ -6,7 +6,9 @@ a counter) must happen once per launch, so the state that a digest can see is pu
 from __future__ import annotations
 
 import collections
+import copy
 import random
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 from .scalar import SymbolicScalar
 from .session import inside_package
 from .tensor import Tensor
-from .watch import DEPTH, MAX_ITEMS, OPAQUE_MODULES, UNBOUND, code_names
+from .watch import DEPTH, MAX_ITEMS, OPAQUE_MODULES, UNBOUND, code_names, generator_of
 
 MAX_ARRAY_BYTES = 1 << 20
 ATOMS = (int, float, complex, str, bytes, type(None), Tensor, SymbolicScalar, types.ModuleType, type, np.generic)
@@ -52,12 +54,22 @@ class Snapshot:
             if v.nbytes <= MAX_ARRAY_BYTES and v.flags.writeable and not v.dtype.hasobject:
                 saved = v.copy()
                 self._undo.append(lambda: np.copyto(v, saved))
-        elif isinstance(v, random.Random):
-            state = v.getstate()
-            self._undo.append(lambda: v.setstate(state))
+        elif (generator := generator_of(v)) is not None:
+            self._generator(generator)
         elif isinstance(getattr(v, "__dict__", None), dict) and not hasattr(v, "traced_state"):
             if type(v).__module__.partition(".")[0] not in OPAQUE_MODULES:
                 self._container(v.__dict__, depth)
+
+    def _generator(self, generator: Any) -> None:
+        if isinstance(generator, random.Random):
+            state = generator.getstate()
+            self._undo.append(lambda: generator.setstate(state))
+        elif hasattr(generator, "bit_generator"):
+            bits, saved = generator.bit_generator, copy.deepcopy(generator.bit_generator.state)
+            self._undo.append(lambda: setattr(bits, "state", saved))
+        else:
+            legacy = generator.get_state()
+            self._undo.append(lambda: generator.set_state(legacy))
 
     def _container(self, v: Any, depth: int) -> None:
         if len(v) > MAX_ITEMS:
@@ -88,6 +100,9 @@ class Snapshot:
             self._undo.append(lambda name=name, held=held: _reset_global(f.__globals__, name, held))
             if held is not UNBOUND:
                 self._visit(held, depth - 1)
+            if isinstance(held, types.ModuleType) and held.__name__ in ("random", "numpy", "numpy.random"):
+                numpy_random = sys.modules.get("numpy.random")
+                self._visit(held.random if held.__name__ == "random" else getattr(numpy_random, "rand", None), depth - 1)
 
 
 def _refill(v: Any, saved: Any) -> None:

@@ -45,6 +45,7 @@ class Body:
         self.index: SymbolicScalar | None = None
         self.items: list[tuple[Any, ...]] = []
         self.facts: list[tuple[SymbolicScalar, bool]] = []
+        self.known_facts: Any = None         # of feasible.py: (state of the stack, linear forms >= 0)
         self.taken = 0                       # decisions so far
         self.count = 0                       # names given out
         self.retrace = False                 # it changed a handle that an earlier path may have looked at

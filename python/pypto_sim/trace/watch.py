@@ -9,6 +9,8 @@ import ast
 import collections
 import enum
 import functools
+import random
+import sys
 import types
 from collections.abc import Container, Hashable, Iterable, Iterator
 from typing import Any
@@ -90,13 +92,33 @@ def digest(v: Any, depth: int = DEPTH) -> Hashable:
         return ("partial", digest(v.func, depth), digest(v.args, depth - 1), digest(v.keywords, depth - 1))
     if hasattr(v, "traced_state"):                    # a jit kernel: what it reads, not its caches
         return digest(v.traced_state(), depth)
-    if hasattr(v, "getstate"):                        # random.Random
-        return digest(v.getstate(), 2)
+    generator = generator_of(v)
+    if generator is not None:
+        return digest(generator_state(generator), 3)
     if isinstance(v, type):
         return _class_digest(v, depth)
     if isinstance(v, types.BuiltinFunctionType):
         return Same(v)
     return (Same(v), _attributes(v, depth))
+
+
+def generator_of(v: Any) -> Any:
+    """The random generator that `v` is, or that it draws from (`random.random`, `numpy.random.rand`); else None."""
+    own = v.__self__ if isinstance(v, types.BuiltinFunctionType) else v
+    if isinstance(own, random.Random):
+        return own
+    numpy_random = sys.modules.get("numpy.random")        # numpy imports it on first use
+    kinds = (numpy_random.Generator, numpy_random.RandomState) if numpy_random else ()
+    return own if isinstance(own, kinds) else None
+
+
+def generator_state(generator: Any) -> Any:
+    """State of a random generator as plain values."""
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    state = generator.bit_generator.state if hasattr(generator, "bit_generator") else generator.get_state(legacy=False)
+    return repr({k: v.tobytes() if isinstance(v, np.ndarray) else {a: b.tobytes() if isinstance(b, np.ndarray) else b
+                 for a, b in v.items()} if isinstance(v, dict) else v for k, v in state.items()})
 
 
 def _attributes(v: Any, depth: int) -> Hashable:
@@ -125,8 +147,9 @@ def _function_digest(v: types.FunctionType, depth: int) -> Hashable:
             held.append(UNBOUND)
     names = code_names(v.__code__)
     found = [v.__globals__.get(n, UNBOUND) for n in names]
-    modules = [m for m in found if isinstance(m, types.ModuleType) and m.__name__.partition(".")[0] != "pypto_sim"]
-    found += [getattr(m, n) for m in modules for n in names if hasattr(m, n)]
+    for _ in range(2):                                    # `helpers.f`, `np.random.rand`
+        modules = [m for m in found if isinstance(m, types.ModuleType) and m.__name__.partition(".")[0] != "pypto_sim"]
+        found += [getattr(m, n) for m in modules for n in names if hasattr(m, n)]
     return (Same(v.__code__), tuple(digest(x, depth - 1) for x in held + found))
 
 
