@@ -96,3 +96,18 @@ def test_print_and_breakpoint_show_values(mode, capsys, monkeypatch):
         kernel(a, out)
     assert capsys.readouterr().out == "0 [[2. 4.]]\n1 [[6. 8.]]\n" * 2 and len(seen) == 4
     assert kernel.last_run.mode == "step" and ("breakpoint" in kernel.last_run.reason or mode == "step")
+
+
+def test_a_kernel_without_source_text_has_concrete_loops():
+    names = {"pypto": pypto}
+    exec("def k(a: pypto.Tensor, out: pypto.Tensor):\n"
+         "    pypto.set_vec_tile_shapes(1, 16)\n"
+         "    for i in pypto.loop(8):\n"
+         "        out[i:i + 1] = a[i:i + 1] * (2.0 if i == 3 else 1.0)\n", names)
+    kernel = pypto.frontend.jit(names["k"])
+    a, _, _, out = arguments()
+    kernel(a, out)
+    want = a.copy()
+    want[3] *= 2
+    assert out.tobytes() == want.tobytes()
+    assert kernel.last_run.mode == "replay" and "no source" in kernel.last_run.loops[0]["reason"]

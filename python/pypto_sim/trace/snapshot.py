@@ -101,8 +101,8 @@ class Snapshot:
             if held is not UNBOUND:
                 self._visit(held, depth - 1)
             if isinstance(held, types.ModuleType) and held.__name__ in ("random", "numpy", "numpy.random"):
-                numpy_random = sys.modules.get("numpy.random")
-                self._visit(held.random if held.__name__ == "random" else getattr(numpy_random, "rand", None), depth - 1)
+                module = held if held.__name__ == "random" else sys.modules.get("numpy.random")
+                self._visit(getattr(module, "random", None), depth - 1)
 
 
 def _refill(v: Any, saved: Any) -> None:
