@@ -62,9 +62,12 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
             }
             longest = std::max(longest, chain);
             end_of_all = std::max(end_of_all, end);
-            int64_t delay = 0;
+            // A task's owner resolves its successors one by one; all threads share the fan-out of a hub.
+            int64_t delay = 0, count = 0;
+            if (task.leaf < 0)
+                for (int64_t& busy : thread_busy) busy += resolve * static_cast<int64_t>(task.successors.size()) / threads;
             for (int32_t s : task.successors) {
-                delay += resolve;
+                delay = task.leaf >= 0 ? delay + resolve : resolve * (count++ / threads + 1);
                 ready_at[s] = std::max(ready_at[s], end + delay);
                 depth[s] = std::max(depth[s], chain);
                 if (--open[s] == 0) ready.emplace(ready_at[s], s);

@@ -308,7 +308,7 @@ std::string Planner::finish(const WalkNotes& notes) {
     if (!official_) {
         notes_out.insert("inputs start in HBM; results that the kernel reads back come from L2");
         if (hit < 1.0) notes_out.insert("the data of the launch exceeds L2: re-reads hit in proportion to the part that fits");
-        notes_out.insert("AICPU constants are cycles of a 2 GHz clock");
+        notes_out.insert("AICPU constants are cycles of a 2 GHz clock; its threads share the fan-out of a hub");
     }
     std::vector<std::string> unmodelled(unmodelled_.begin(), unmodelled_.end());
     unmodelled.insert(unmodelled.end(), no_cost.begin(), no_cost.end());

@@ -64,7 +64,42 @@ void adapt(Graph& g, const Chip& chip) {
     if (g.stale) g.sort();
 }
 
-void name_moves(Graph& g) {
+// GM to GM: copies in and out through UB, in as few pieces as fit a half of it.
+void copy_through_ub(Graph& g, Id id, const Chip& chip) {
+    const Op op = g.ops[id];
+    const Shape whole = g.tensors[op.in[0]].shape;
+    const DType type = g.tensors[op.in[0]].dtype;
+    const int64_t limit = chip.capacity[static_cast<int>(Mem::UB)] / 2;
+    Shape piece = whole;
+    for (int d = 0; d < whole.rank && bytes_of(whole, type) > 2 * limit && bytes_of(piece, type) > limit; ++d) {
+        piece[d] = 1;
+        if (const int64_t one = bytes_of(piece, type); one <= limit) piece[d] = std::max<int64_t>(1, limit / std::max<int64_t>(one, 1));
+    }
+    Shape at = zeros(whole.rank);
+    while (true) {
+        Shape extent = whole;
+        for (int d = 0; d < whole.rank; ++d) extent[d] = std::min(piece[d], whole[d] - at[d]);
+        const Id mid = g.add_fresh(extent, type);
+        g.tensors[mid].mem = Mem::UB;
+        const Id in = g.add_op(Code::COPY_IN, {op.in[0]}, {mid}, op.src);
+        g.ops[in].at = at;
+        g.ops[in].sub = op.sub;
+        const Id out = g.add_op(Code::COPY_OUT, {mid}, {op.out[0]}, op.src);
+        g.ops[out].at = plus(op.at, at);
+        g.ops[out].dyn = op.dyn;
+        g.ops[out].sub = op.sub;
+        int d = whole.rank - 1;
+        for (; d >= 0; --d) {
+            at[d] += piece[d];
+            if (at[d] < whole[d]) break;
+            at[d] = 0;
+        }
+        if (d < 0) break;
+    }
+    g.kill(id);
+}
+
+void name_moves(Graph& g, const Chip& chip) {
     for (Id id : std::vector<Id>(g.order)) {
         Op& op = g.ops[id];
         if (op.code != Code::VIEW && op.code != Code::ASSEMBLE) continue;
@@ -75,15 +110,7 @@ void name_moves(Graph& g) {
             const bool moved_out = producers.size() == 1 && (g.ops[producers[0]].code == Code::TRANSPOSE_MOVEOUT ||
                                                              g.ops[producers[0]].code == Code::INDEX_OUTCAST);
             if (moved_out) continue;
-            if (reshaped || producers.empty()) {   // through UB: a copy in and a copy out
-                const Id mid = g.add_fresh(g.tensors[op.in[0]].shape, g.tensors[op.in[0]].dtype);
-                g.tensors[mid].mem = Mem::UB;
-                const Id in = g.add_op(Code::COPY_IN, {g.ops[id].in[0]}, {mid}, g.ops[id].src);
-                g.ops[in].at = zeros(g.ops[id].at.rank);
-                g.ops[in].sub = g.ops[id].sub;
-                g.replace_input(id, g.ops[id].in[0], mid);
-                g.ops[id].code = Code::COPY_OUT;
-            }
+            if (reshaped || producers.empty()) copy_through_ub(g, id, chip);
             continue;
         }
         if (from == to) continue;
@@ -161,7 +188,7 @@ void drop_unread(Graph& g) {
 
 void generate_moves(Graph& g, std::vector<SubGraph>& subs, const Chip& chip) {
     adapt(g, chip);
-    name_moves(g);
+    name_moves(g, chip);
     eliminate_common(g);
     drop_unread(g);
     for (SubGraph& s : subs) s.ops.clear();
