@@ -214,20 +214,17 @@ def _copies(arrays: dict[int, Any]) -> dict[int, np.ndarray] | None:
 
 
 def _check_poison(call: Call, kept: dict[int, np.ndarray] | None, candidates: Sequence[Any], last: LastRun) -> None:
-    """Run again by stepping with a mask per element, on copies; report undefined elements that were stored."""
+    """Run the items again with a mask per element, on copies; report undefined elements that were stored."""
     if kept is None:
         for op, line, text in candidates:
             finding(last.warnings, call.config, "poison.unchecked", f"{op}: {text}; arguments that are both read and "
                     "written are too large to run again with element masks: set poison='trace'", line, call.kernel)
         return
     arrays = [kept[n] if n in kept else a.array.copy() for n, a in enumerate(present(call.arguments))]
-    memory = [a.reshape(-1).view(np.uint8) for a in arrays]
-    builder = Builder(call.config.numerics, core_args(call.arguments))
-    stepper = Stepper(builder, memory, POISON["trace"], clamps(call.config), call.config, call.kernel, call.scope,
-                      call.symbols)
-    with Running(stepper):
-        call.function(*handles(stepper, stepper, builder.args, call.arguments), *call.scalars)
-    _report_poison(call, stepper.machine.candidates(), last)
+    machine = _core.Machine(last.program, [a.reshape(-1).view(np.uint8) for a in arrays], POISON["trace"],
+                            clamps(call.config))
+    machine.run()
+    _report_poison(call, machine.candidates(), last)
 
 
 def _report_poison(call: Call, candidates: Sequence[Any], last: LastRun) -> None:
