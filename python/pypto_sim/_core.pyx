@@ -141,12 +141,14 @@ cdef extern from "npu_core/numeric/machine.h" namespace "npu" nogil:
     cdef cppclass MachineOptions:
         Poison poison
         cbool clamp_elements, fuse, keep
+        cbool (*interrupted)() noexcept nogil
     cdef cppclass Candidate:
         string op, line, text
     cdef enum class Outcome(uint8_t):
         OK
         FAULT
         TRAP
+        INTERRUPTED
     cdef cppclass Report:
         Outcome outcome
         string code, message, line
@@ -201,7 +203,15 @@ cdef int check(const Report& r) except -1:
         raise CoreError(text(r.code), text(r.message), text(r.line))
     if r.outcome == Outcome.TRAP:
         raise TrapReached(r.trap)
-    return 0
+    return -1 if r.outcome == Outcome.INTERRUPTED else 0         # -1: a signal handler has raised
+
+
+cdef extern from "Python.h":
+    int PyErr_CheckSignals()
+
+
+cdef cbool signal_raised() noexcept with gil:
+    return PyErr_CheckSignals() != 0
 
 
 def isa():
@@ -493,6 +503,7 @@ cdef class Machine:
         options.clamp_elements = clamp_elements
         options.fuse = fuse
         options.keep = keep
+        options.interrupted = &signal_raised
         check(npu_make_machine(program.builder.get().program(), memory, options, self.machine))
 
     cdef int enter(self) except -1:

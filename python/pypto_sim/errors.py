@@ -33,6 +33,10 @@ class PyptoRuntimeError(PyptoError, RuntimeError):
     """A rule of PyPTO is violated that its releases report as RuntimeError."""
 
 
+class PyptoZeroDivisionError(PyptoError, ZeroDivisionError, RuntimeError):
+    """A scalar is divided by zero."""
+
+
 class PyptoIndexError(PyptoError, IndexError):
     """An index lies outside its axis or table."""
 

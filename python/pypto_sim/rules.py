@@ -143,6 +143,8 @@ _always("scalar.range", "A scalar has no value in the tensor's element type.", e
 
 _lenient_warns("scalar.nonfinite", "A scalar operand must be finite.", errors.PyptoValueError, v0_2="off",
                guide="warn")
+_always("scalar.overflow", "A scalar expression leaves 64 bits.", errors.PyptoValueError, _DESIGN)
+_always("scalar.division_by_zero", "A scalar is divided by zero.", errors.PyptoZeroDivisionError, _DESIGN)
 _always("scalar.zero", "An integer division by zero has no result.", errors.PyptoValueError)
 
 # --- shapes ---------------------------------------------------------------------------------------------------------
@@ -216,6 +218,8 @@ define("arg.read_write", "One argument is both read and written in one block.", 
        master="error", guide="warn", error=errors.PyptoRuntimeError, source=_API)
 _lenient_warns("arg.same_twice", "The same array is passed for two arguments.", errors.PyptoRuntimeError, _DESIGN,
                v0_2="warn", master="warn", guide="warn")
+define("assign.extent", "A slice that is assigned to is smaller or larger than the tensor; its stops are ignored.",
+       lenient="warn", v0_2="warn", master="warn", guide="warn", error=errors.ShapeError, source=_API)
 _always("arg.overlap", "The memory of two arguments overlaps partly.", errors.PyptoRuntimeError, _DESIGN)
 _always("handle.escaped", "A tensor handle of another launch is used.", errors.HandleError, _DESIGN)
 define("loop.rebound_name", "A name rebound in a loop is carried to the next iteration in the current source only.",

@@ -120,6 +120,32 @@ def data_bound(a, i, y):
         y[:] = a * 2.0
 
 
+def valid_below_zero(a, i, y):
+    pypto.assemble(pypto.view(a, [8, 64], [0, 0], valid_shape=[i[0], 64]), [0, 0], y)
+
+
+def at_the_last_offset(a, y):
+    for i in pypto.loop(2):
+        t = pypto.full([8, 64], 0.0, F32)
+        pypto.assemble(a * 2.0, [2**63 - 1 - i, 0], t)
+        pypto.assemble(t, [0, 0], y)
+
+
+def overflowing(a, i, y):
+    n = i[0] * i[0] * i[0]
+    pypto.assemble(a * 1.0, [pypto.min(n, 0), 0], y)
+
+
+def previous_element(a, i, y):
+    for k in pypto.loop(2):
+        y[:] = a * i[k - 1]
+
+
+def previous_row(a, y):
+    for k in pypto.loop(2):
+        y[:] = a[k - 1:k + 7] * 1.0
+
+
 ALL, STRICT = (E, E, E, E), (W, E, E, E)
 CASES = [
     # rank
@@ -170,6 +196,18 @@ CASES = [
     Wrong("view past the end", assign(lambda a: pypto.view(a, [8, 64], [8, 0])), one, ALL, "starts at 8",
           error=IndexError),
     Wrong("view past the end in a loop", past_end_in_a_loop, one, ALL, "8", error=IndexError),
+    Wrong("a valid extent below zero", valid_below_zero, lambda: [f32(8, 64), ids(-1)], ALL, "must not be negative",
+          error=ValueError),
+    Wrong("a valid extent above the size", valid_below_zero, lambda: [f32(8, 64), ids(9)], (W, OK, E, W),
+          "whose size is 8", expect=lambda out: np.array_equal(out, f32(8, 64))),
+    Wrong("a write at the last offset there is", at_the_last_offset, one, ALL, "9223372036854775807",
+          error=IndexError),
+    Wrong("a scalar beyond 64 bits", overflowing, lambda: [f32(8, 64), ids(2**30)], ALL, "64 bits", error=ValueError),
+    Wrong("the element before the first", previous_element, lambda: [f32(8, 64), ids(1, 2)], STRICT, "-1"),
+    Wrong("the row before the first", previous_row, one, ALL, "-1", error=IndexError),
+    Wrong("an int too large for a float", assign(lambda a: a + 10**400), one, ALL, "bits", error=ValueError),
+    Wrong("a slice smaller than the tensor", lambda a, y: y.__setitem__((slice(0, 4), slice(0, 32)), a), one, (W,) * 4,
+          "all 8 are written", expect=lambda out: np.array_equal(out, f32(8, 64))),
     Wrong("write past the end", lambda a, y: pypto.assemble(a, [4, 0], y), one, ALL, "4 to 12", error=IndexError),
     Wrong("write past the end in a loop", write_past_end_in_a_loop, one, ALL, "8", error=IndexError),
     Wrong("element past the end", element_past_end, lambda: [f32(8, 64), ids(1, 2, 3)], STRICT, "9",

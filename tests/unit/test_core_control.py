@@ -97,6 +97,18 @@ def test_division_by_zero_is_reported():
     assert e.value.args[0] == "scalar.division_by_zero" and e.value.args[2] == "kernel.py:12"
 
 
+@pytest.mark.parametrize("factor", [2**61, -2**61, 2**62])
+def test_a_scalar_that_leaves_64_bits_is_reported(factor):
+    p = Prog()
+    out = p.arg(np.zeros(1, "i4"))
+    line = p.p.line("kernel.py:12")
+    with p.loop(0, 9) as i:
+        p.p.store(out, (i * factor).id, [p.e(0)], line)
+    with pytest.raises(_core.CoreError) as e:
+        p.run()
+    assert e.value.args[0] == "scalar.overflow" and e.value.args[2] == "kernel.py:12"
+
+
 def test_trap_comes_after_the_writes_before_it():
     p = Prog()
     out = p.arg(np.zeros((6, 2), "f4"))

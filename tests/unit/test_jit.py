@@ -1,7 +1,15 @@
 """Decorating, binding and launching kernels."""
+import copy
 import dataclasses
+import gc
+import itertools
+import os
+import pickle
+import signal
 import threading
+import types
 import warnings
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -237,11 +245,31 @@ def test_torch_tensors():
     (np.ones((4, 16), np.complex64), TypeError, "complex64"),
     (np.ones((4, 16), ml_dtypes.float8_e4m3fn), TypeError, "FP8E4M3"),
     (np.ones((1,) * 7, np.float32), ValueError, "rank 7"),
+    (np.ma.masked_array(np.ones((4, 16), np.float32), mask=True), TypeError, "masked"),
+    (np.frombuffer(bytes(257), np.float32, 64, 1).reshape(4, 16), RuntimeError, "address"),
 ])
 def test_arrays_that_cannot_be_used(array, error, text):
     with pytest.raises(error, match=text) as e:
         doubling(pypto.Tensor())(array, np.zeros((4, 16), np.float32))
     assert isinstance(e.value, pypto.PyptoError)
+
+
+def test_torch_tensors_without_plain_memory():
+    torch = pytest.importorskip("torch")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    fake = FakeTensorMode().from_tensor(torch.ones(4, 16))
+    for t in (torch._neg_view(torch.ones(4, 16)), fake):
+        with pytest.raises(pypto.PyptoError, match="`a`"):
+            doubling(pypto.Tensor())(t, np.zeros((4, 16), np.float32))
+
+
+def test_subclasses_are_taken_as_plain_arrays():
+    class Mine(np.ndarray):
+        def reshape(self, *shape):
+            raise AssertionError("the kernel must not call methods of the subclass")
+    out = np.zeros((4, 16), np.float32)
+    doubling(pypto.Tensor())(f32(4, 16).view(Mine), out)
+    assert np.array_equal(out, f32(4, 16) * 2)
 
 
 def test_more_than_int32_max_elements():
@@ -350,6 +378,152 @@ def test_changed_globals_and_closures_are_seen():
         k(a, out)
         assert np.array_equal(out, a * scale)
     assert k.last_run.cache_hit
+
+
+class Held:
+    """Attributes and a property, several levels down."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @property
+    def value(self):
+        return self.inner[0]
+
+
+@pytest.mark.parametrize("where", ["attributes", "items", "property", "large array", "long list", "torch", "module",
+                                   "environment"])
+def test_state_named_by_a_chain_is_seen_however_deep(where, monkeypatch):
+    deep, items, held = Held(Held(Held(Held([0.0])))), {"a": {"b": {"c": {"d": [0.0]}}}}, Held([0.0])
+    large, long, module = np.zeros(1 << 17), [0.0] * 10000, types.ModuleType("settings")
+    torch = pytest.importorskip("torch") if where == "torch" else None
+    small = torch.zeros(3) if torch else None
+
+    def attributes(): return deep.inner.inner.inner.inner[0]
+    def in_items(): return items["a"]["b"]["c"]["d"][0]
+    def of_property(): return held.value
+    def in_array(): return large[123]
+    def in_list(): return long[5]
+    def in_torch(): return float(small[1])
+    def in_module(): return module.scale
+    def environment(): return float(os.environ["SCALE"])
+    read, write = {
+        "attributes": (attributes, lambda v: deep.inner.inner.inner.inner.__setitem__(0, v)),
+        "items": (in_items, lambda v: items["a"]["b"]["c"]["d"].__setitem__(0, v)),
+        "property": (of_property, lambda v: held.inner.__setitem__(0, v)),
+        "large array": (in_array, lambda v: large.__setitem__(123, v)),
+        "long list": (in_list, lambda v: long.__setitem__(5, v)),
+        "torch": (in_torch, lambda v: small.__setitem__(1, v)),
+        "module": (in_module, lambda v: setattr(module, "scale", v)),
+        "environment": (environment, lambda v: monkeypatch.setenv("SCALE", str(v))),
+    }[where]
+
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(4, 16)
+        out[:] = a * float(read())
+    a, out = f32(4, 16), np.zeros((4, 16), np.float32)
+    for scale in (2.0, 3.0, 2.0):
+        write(scale)
+        k(a, out)
+        assert np.array_equal(out, a * scale) and k.last_run.mode == "replay"
+    k(a, out)
+    assert k.last_run.cache_hit
+
+
+class Odd(Exception):
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+        self.two = two
+
+
+def test_an_exception_of_the_kernel_tells_its_line_and_holds_no_arrays():
+    def helper():
+        raise Odd(1, 2)
+
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(4, 16)
+        out[:] = a * 2.0
+        helper()
+    a, out = f32(4, 16), np.zeros((4, 16), np.float32)
+    alive = weakref.ref(a)
+    for _ in range(2):
+        with pytest.raises(Odd) as e:
+            k(a, out)
+        (note,) = e.value.__notes__
+        assert str(e.value) == "1 and 2" and e.value.two == 2
+        assert "test_jit.py" in note and "in helper" in note and "raise Odd(1, 2)" in note
+        assert np.array_equal(out, a * 2) and k.last_run.mode == "replay"
+    del a, e
+    gc.collect()
+    assert alive() is None
+
+
+def test_errors_from_below_get_the_kernels_line():
+    bodies = [lambda a, i: a * (i * 1.5), lambda a, i: a * (i // 0), lambda a, i: a * (i + 2**63),
+              lambda a, i: pypto.view(a, [4, 16], [np.array([0]), 0])]
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor, body=None):
+        pypto.set_vec_tile_shapes(4, 16)
+        for i in pypto.loop(2):
+            out[:] = body(a, i)
+    for body, mode in itertools.product(bodies, ("auto", "step")):
+        with pytest.raises(pypto.PyptoError, match=r"test_jit.py:\d+, in kernel `k`") as e, pypto.config(mode=mode):
+            k(f32(4, 16), np.zeros((4, 16), np.float32), body)
+        assert e.value.line.startswith("test_jit.py:") and e.value.kernel == "k"
+
+
+def module_kernel(a: pypto.Tensor, out: pypto.Tensor):
+    pypto.set_vec_tile_shapes(4, 16)
+    out[:] = a * 2.0
+
+
+module_kernel = pypto.frontend.jit(module_kernel)
+
+
+def test_kernels_are_pickled_by_name_and_copied_as_themselves():
+    assert copy.deepcopy({"k": module_kernel})["k"] is module_kernel and copy.copy(module_kernel) is module_kernel
+    assert module_kernel.__reduce__() == "module_kernel"
+
+
+def test_generators_and_coroutines_are_no_kernels():
+    def generator(a: pypto.Tensor, out: pypto.Tensor):
+        yield
+    async def coroutine(a: pypto.Tensor, out: pypto.Tensor):
+        pass
+    for f in (generator, coroutine):
+        with pytest.raises(TypeError, match="plain function"):
+            pypto.frontend.jit(f)
+
+
+@pytest.mark.parametrize("mode", ["auto", "step"])
+def test_handles_are_neither_copied_nor_taken_for_arrays(mode):
+    @pypto.frontend.jit(mode=mode)
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(4, 16)
+        t = a * 2.0
+        for use in (copy.copy, copy.deepcopy, pickle.dumps, np.asarray, lambda t: np.ones((4, 16)) + t):
+            with pytest.raises(pypto.PyptoError):
+                use(t)
+        out[:] = np.float32(1) * t
+    a, out = f32(4, 16), np.zeros((4, 16), np.float32)
+    k(a, out)
+    assert np.array_equal(out, a * 2)
+
+
+def test_an_interrupt_ends_a_long_replay():
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(4, 16)
+        for _ in pypto.loop(2**40):
+            out[:] = a * 2.0
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        k(f32(4, 16), np.zeros((4, 16), np.float32))
+    timer.join()
+    assert runs(doubling(pypto.Tensor()), 4, 16)
 
 
 def test_factories_make_separate_kernels():

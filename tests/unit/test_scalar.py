@@ -1,6 +1,8 @@
 """Scalars: normal form, integer arithmetic, questions PyPTO has."""
+import copy
 import itertools
 import operator
+import pickle
 
 import numpy as np
 import pytest
@@ -13,6 +15,20 @@ from pypto_sim.trace.scalar import evaluate, key, leaf, leaves, text_of
 S = pypto.SymbolicScalar
 OPS = [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.truediv, min, max,
        operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
+
+
+def test_copies_and_pickles():
+    n, i = S("n"), symbol("i")
+    assert copy.copy(i) is i and copy.deepcopy([i])[0] is i
+    assert key(pickle.loads(pickle.dumps(n * 3 + 1))) == key(n * 3 + 1)
+    assert pickle.loads(pickle.dumps(S(5))).concrete() == 5
+
+
+@pytest.mark.parametrize("op", [operator.floordiv, operator.mod, operator.truediv])
+def test_division_by_zero(op):
+    for a in (S(5), S("n"), symbol("i")):
+        with pytest.raises(pypto.PyptoError, match="division by zero"):
+            op(a, 0)
 
 
 def symbol(name):

@@ -190,7 +190,7 @@ class Check:
         if not isinstance(value, int | float):
             self.rule("arg.type", f"`{arg}` must be a Tensor, an Element or a number, got {type(value).__name__}")
         if dtype.is_float:
-            return Scalar((self._float(value),), (0,), ())
+            return Scalar((self._float(arg, value, dtype),), (0,), ())
         if isinstance(value, float):
             if value != value or value in (float("inf"), float("-inf")):
                 self.rule("scalar.range", f"`{arg}` is {value}, which {dtype.name} does not have; "
@@ -206,8 +206,11 @@ class Check:
             self.rule("scalar.wraps", f"`{arg}` is {value}, outside {dtype.name}: it counts as {wrapped}")
         return Scalar((float(wrapped),), (wrapped,), ())
 
-    def _float(self, value: int | float) -> float:
-        value = float(value)
+    def _float(self, arg: str, value: int | float, dtype: DataType) -> float:
+        try:
+            value = float(value)
+        except OverflowError:
+            self.rule("scalar.range", f"`{arg}` is an int of {value.bit_length()} bits, which {dtype.name} cannot hold")
         if self.session.config.numerics == "0.2.0":      # that release clamps scalars to the finite fp32 range
             value = min(max(value, -FLOAT32_MAX), FLOAT32_MAX) if value == value else value
         return value

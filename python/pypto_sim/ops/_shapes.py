@@ -48,9 +48,10 @@ def offsets_arg(check: Check, arg: str, value: Any, rank: int, of: str) -> list[
     if len(offsets) != rank:
         check.rule("shape.mismatch", f"`{arg}` has {len(offsets)} entries; `{of}` has {rank} axes, so {rank} are "
                                      "needed")
-    for n in offsets:
-        if isinstance(n, int) and n < 0:
-            check.rule("arg.value", f"`{arg}` has the entry {n}; offsets must not be negative")
+    for given, n in zip(value, offsets, strict=True):
+        if isinstance(n, int) and n < 0:                     # what only a run can know has the rule of the run
+            rule = f"{check.spec.name}.past_end" if isinstance(given, SymbolicScalar) else "arg.value"
+            check.rule(rule, f"`{arg}` has the entry {n}; offsets must not be negative")
     return offsets
 
 

@@ -13,6 +13,7 @@ from ..rules import message
 from ..trace.context import holder, running
 from ..trace.scalar import SymbolicScalar, value_of
 from ..trace.session import user_line
+from ..trace.tensor import INT32_MAX
 from ..trace.tiles import CubeTile, Scope
 
 MAX_VEC_AXES = 6
@@ -351,4 +352,7 @@ def _ints(who: str, values: Any, lengths: Any) -> tuple[int, ...]:
     for v in values:
         if isinstance(v, bool) or not (isinstance(v, SymbolicScalar) or hasattr(v, "__index__")):
             raise _error(PyptoTypeError, f"pypto: {who} takes ints, got {v!r}", "arg.type")
-    return tuple(value_of(v) if not isinstance(v, SymbolicScalar) else int(v) for v in values)
+    sizes = tuple(value_of(v) if not isinstance(v, SymbolicScalar) else int(v) for v in values)
+    if any(abs(n) > INT32_MAX for n in sizes):
+        raise _error(PyptoValueError, f"pypto: {who} takes sizes up to {INT32_MAX}, got {list(sizes)}", "arg.value")
+    return sizes

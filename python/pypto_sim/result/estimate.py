@@ -4,6 +4,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 MEMORIES = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
@@ -107,6 +108,10 @@ class Estimate:
                 out += ["", title + ":", *(f"  - {item}" for item in items)]
         return "\n".join(out)
 
+    def __reduce__(self) -> Any:                 # the read-only mappings cannot be pickled as they are
+        return _of_fields, ({f.name: getattr(self, f.name) if not isinstance(getattr(self, f.name), Mapping)
+                             else dict(getattr(self, f.name)) for f in fields(self)},)
+
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><th style='text-align:left'>{html.escape(a)}</th><td style='text-align:left'>"
                         f"{html.escape(b)}</td></tr>" for a, b in self.rows())
@@ -114,6 +119,10 @@ class Estimate:
 
     def __str__(self) -> str:
         return "\n".join(f"{label}: {text}" for label, text in self.rows())
+
+
+def _of_fields(values: Mapping[str, Any]) -> Estimate:
+    return Estimate(**{k: MappingProxyType(v) if isinstance(v, dict) else v for k, v in values.items()})
 
 
 def _plain(value: Any) -> Any:

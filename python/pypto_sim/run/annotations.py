@@ -251,4 +251,7 @@ def plain_function(function: Any) -> types.FunctionType:
     """`function` if it is one. Raises PyptoTypeError otherwise."""
     if not isinstance(function, types.FunctionType):
         raise PyptoTypeError(f"pypto.frontend.jit decorates a function, got {type(function).__name__}")
+    if function.__code__.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise PyptoTypeError(f"pypto.frontend.jit: `{function.__name__}` is a generator or a coroutine, whose body a "
+                             "call does not run: write a plain function without yield and async")
     return function

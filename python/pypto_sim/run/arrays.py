@@ -103,10 +103,16 @@ def memory_of(name: str, value: Any) -> tuple[np.ndarray, DataType]:
     if _is_torch(value):
         array, dtype = _torch_memory(name, value)
     elif isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise PyptoTypeError(f"argument `{name}` is a masked array, whose mask would be ignored: pass "
+                                 f"{name}.filled(...) or {name}.data")
         if not value.dtype.isnative:
             raise DTypeError(f"argument `{name}` has byte order {value.dtype.byteorder!r}: convert it with "
                              "a.astype(a.dtype.newbyteorder('='))")
-        array, dtype = value, from_numpy(value.dtype)
+        array, dtype = value.view(np.ndarray), from_numpy(value.dtype)
+        if not array.flags.aligned:
+            raise PyptoRuntimeError(f"argument `{name}` starts at an address that is no multiple of "
+                                    f"{array.dtype.itemsize} bytes: pass {name}.copy()")
         if not array.flags.c_contiguous:
             raise PyptoRuntimeError(f"not all tensors are contiguous: argument `{name}` has strides {array.strides} "
                                     f"for shape {list(array.shape)}; pass np.ascontiguousarray({name})")
@@ -160,13 +166,13 @@ def _torch_memory(name: str, value: Any) -> tuple[np.ndarray, DataType]:
                                 f"shape {list(value.shape)}; pass {name}.contiguous()")
     value = value.detach()
     shape = tuple(value.shape)
-    if dtype is DataType.DT_BF16:
-        array = value.reshape(-1).view(torch.int16).numpy().view(dtype.np_dtype)
-    elif dtype.in_core:
-        array = value.reshape(-1).numpy()
-    else:
-        array = value.reshape(-1).view(torch.uint8).numpy()
-    return array.reshape(shape), dtype
+    carrier = torch.int16 if dtype is DataType.DT_BF16 else None if dtype.in_core else torch.uint8
+    try:
+        flat = value.reshape(-1)
+        array = (flat if carrier is None else flat.view(carrier)).numpy()
+    except (RuntimeError, TypeError) as e:     # a lazy negation, a tensor subclass without memory
+        raise PyptoRuntimeError(f"argument `{name}` gives no plain memory: {e}") from None
+    return (array.view(dtype.np_dtype) if carrier is torch.int16 else array).reshape(shape), dtype
 
 
 def _dtype_of(dtype: Any) -> DataType:

@@ -119,6 +119,9 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<pypto kernel {self.__name__}>"
 
+    def __reduce__(self) -> str:                 # pickled by name, as functions are; a copy is the kernel itself
+        return self.__qualname__
+
     # --- one call
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
         try:

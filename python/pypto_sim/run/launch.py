@@ -1,7 +1,6 @@
 """One call of a kernel: replay its Program or step it, then say what the rules and the poison check found."""
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
@@ -147,7 +146,8 @@ def _replay(call: Call, compiled: Compiled, memory: Sequence[Any], last: LastRun
     except _core.CoreError as e:
         raise_core_error(e, call.kernel)
     except _core.TrapReached as e:
-        raise fresh(compiled.trapped[e.args[0]]) from None
+        trap = fresh(compiled.trapped[e.args[0]])
+        raise trap from trap.__cause__
     finally:
         run_time_findings(machine, call, last.warnings)
     _check_outputs(call, compiled.written, compiled.read, last)
@@ -168,11 +168,15 @@ def run_time_findings(machine: Any, call: Call, into: list[Finding]) -> None:
 
 def fresh(exc: Exception) -> Exception:
     """A new exception equal to a recorded one, without the traceback of the trace."""
+    kind = type(exc)
     try:
-        again = copy.copy(exc)
-    except Exception:                 # an exception class that cannot be copied: raise the recorded one
+        again = kind.__new__(kind, *exc.args)         # __init__ of the user's class may want other arguments
+        next(c for c in kind.__mro__ if c.__module__ == "builtins").__init__(again, *exc.args)
+    except Exception:                 # an exception class that cannot be made anew: raise the recorded one
         again = exc
-    again.__traceback__ = None
+    again.args = exc.args
+    again.__dict__.update({k: list(v) if k == "__notes__" else v for k, v in exc.__dict__.items()})
+    again.__cause__, again.__traceback__ = exc.__cause__, None
     return again
 
 

@@ -38,8 +38,10 @@ class Running:
         _local.session = self.session
         return self.session
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, exc: BaseException | None, tb: object) -> None:
         _local.session = self.before
+        if exc is not None:
+            self.session.locate(exc)
 
 
 class Ambient:

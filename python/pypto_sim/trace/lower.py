@@ -6,12 +6,11 @@ from typing import Any
 
 from .. import _core
 from ..errors import PyptoValueError
-from .scalar import LEAVES, Key
+from .scalar import INT64_MAX, LEAVES, Key
 
 CONST, INDEX, LOAD, ADD, MUL, FLOORDIV, MOD, MIN, MAX, GE0, EQ0 = range(11)     # ExprOp of program.h
 _BINARY = {"*": MUL, "//": FLOORDIV, "%": MOD, "min": MIN, "max": MAX}
 _UNARY = {"ge": GE0, "eq": EQ0}
-INT64_MAX = 2**63 - 1
 NUMERICS = {"current": 0, "0.2.0": 1}
 
 Shape = tuple[int, ...]
@@ -49,7 +48,7 @@ class Builder:
     def const(self, value: int) -> int:
         """Id of a constant expression."""
         if not -INT64_MAX <= value <= INT64_MAX:
-            raise PyptoValueError(f"scalar {value} does not fit 64 bits")
+            raise PyptoValueError(f"scalar {value} does not fit 64 bits", rule="scalar.overflow")
         return self._once(("const", value), lambda: self.program.const(value))
 
     def expr(self, k: Key, names: Mapping[str, int]) -> int:

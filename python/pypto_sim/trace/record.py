@@ -11,7 +11,7 @@ from ..config import Config
 from ..errors import PyptoError
 from ..rules import RULES, Finding
 from .context import Running
-from .session import inside_package, user_line
+from .session import inside_package, where
 from .tiles import Scope
 from .tracer import MAX_PATHS, Abandon, Shared, Tracer, freeze, insert
 from .watch import digest, reachable_codes
@@ -112,8 +112,9 @@ def _all_paths(fn: types.FunctionType, call: Callable[[Tracer], None], shared: S
             raise Abandon(IMPURE)
         if trap is not None:
             body = tracer.stack[-1]
-            item = (type(trap).__qualname__, repr(trap.args), _where(trap))
+            item = (type(trap).__qualname__, repr(trap.args), where(trap))
             shared.trapped.setdefault(item, trap)
+            _forget_frames(trap)
             body.items.append(("trap", *item))
             if body is not tracer.root:      # its Python frame is gone: remember the path and run the kernel again
                 shared.traps.setdefault(body.ident, []).append(body)
@@ -136,10 +137,16 @@ def _may_be_trap(exc: Exception) -> bool:
     return last is not None and not inside_package(last.f_code)
 
 
-def _where(exc: Exception) -> str:
-    """ "file:line" of the user's innermost frame in the traceback."""
-    where = ""
-    for frame, number in traceback.walk_tb(exc.__traceback__):
-        if not inside_package(frame.f_code):
-            where = f"{frame.f_code.co_filename.rpartition('/')[2]}:{number}"
-    return where or user_line()
+def _forget_frames(exc: BaseException) -> None:
+    """Drop the tracebacks, whose frames hold the caller's arrays; the user's lines stay as a note."""
+    if not isinstance(exc, PyptoError):
+        user = [(f, n) for f, n in traceback.walk_tb(exc.__traceback__) if not inside_package(f.f_code)]
+        exc.add_note("Raised in the kernel at\n" + "".join(traceback.format_list(traceback.StackSummary.extract(user))))
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [exc]
+    while todo:
+        e = todo.pop()
+        if e is not None and id(e) not in seen:
+            seen.add(id(e))
+            e.__traceback__ = None
+            todo += [e.__cause__, e.__context__]

@@ -11,12 +11,13 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..errors import PyptoTypeError, PyptoValueError
+from ..errors import PyptoTypeError, PyptoValueError, PyptoZeroDivisionError
 from . import context
 
 Key = Any          # int, or ("+", const, terms)
 Atom = tuple[Any, ...]
 Terms = tuple[tuple[Atom, int], ...]
+INT64_MAX = 2**63 - 1
 NO_DEPS: frozenset[Any] = frozenset()
 
 FOLD = {
@@ -112,6 +113,13 @@ class SymbolicScalar:
         return text_of(key(s)) if session is None else session.show_scalar(s)
 
     __repr__ = __str__
+
+    def __copy__(self) -> SymbolicScalar: return self            # it never changes
+    def __deepcopy__(self, memo: Any) -> SymbolicScalar: return self
+
+    def __reduce__(self) -> Any:
+        s = resolved(self)
+        return (make, (s.terms, s.const, NO_DEPS)) if s.terms and not s.deps else (constant, (self.__index__(),))
 
     def __format__(self, spec: str) -> str:
         s = resolved(self)
@@ -219,6 +227,8 @@ def lin(a: Any, ka: int, b: Any, kb: int) -> SymbolicScalar:
 def atom(op: str, *xs: Any) -> SymbolicScalar:
     """Operator of FOLD applied to scalars: a constant when all are known, else one atom."""
     xs = tuple(resolved(scalar(x)) for x in xs)
+    if op in ("//", "%") and not xs[1].terms and not xs[1].const:
+        raise PyptoZeroDivisionError("division by zero in a scalar expression", rule="scalar.division_by_zero")
     if not any(x.terms for x in xs):
         return constant(FOLD[op](*(x.const for x in xs)))
     deps = frozenset().union(*(x.deps for x in xs))
@@ -271,6 +281,19 @@ def leaves(k: Key) -> Iterator[Atom]:
         else:
             for x in a[1:]:
                 yield from leaves(x)
+
+
+def numbers(k: Key) -> Iterator[int]:
+    """Constants and coefficients that a key holds."""
+    if isinstance(k, int):
+        yield k
+        return
+    yield k[1]
+    for a, c in k[2]:
+        yield c
+        if a[0] not in LEAVES:
+            for x in a[1:]:
+                yield from numbers(x)
 
 
 def difference(a: Key, b: Key) -> int | None:

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import os
 import sys
+import traceback
 import types
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from ..dtypes import DataType
 from ..errors import HandleError, InternalError, PyptoError, PyptoValueError, PyptoWarning
 from ..rules import RULES, Finding, message
 from .context import Running, current, running
-from .scalar import Key, SymbolicScalar, difference, key
+from .scalar import INT64_MAX, Key, SymbolicScalar, difference, key, numbers
 from .tensor import Tensor
 from .tiles import CubeTile, Scope
 
@@ -67,6 +68,15 @@ def user_line() -> str:
     text = f"{os.path.basename(file)}:{frame.f_lineno}"
     _files.setdefault(text, file)
     return text
+
+
+def where(exc: BaseException) -> str:
+    """ "file:line" of the user's innermost frame in the traceback."""
+    found = ""
+    for frame, number in traceback.walk_tb(exc.__traceback__):
+        if not inside_package(frame.f_code):
+            found = f"{os.path.basename(frame.f_code.co_filename)}:{number}"
+    return found or user_line()
 
 
 def warn(finding: Finding) -> None:
@@ -147,6 +157,12 @@ class Session:
         """Exception of class `kind` that also says where: "text   (file.py:57, in kernel `qk`)"."""
         line = self.line()
         return kind(message(text, line, self.kernel), rule=rule, line=line, kernel=self.kernel)
+
+    def locate(self, exc: BaseException) -> None:
+        """Say where in an error of this package that was raised without: below, nobody knows the line."""
+        if isinstance(exc, PyptoError) and not exc.line:
+            exc.line, exc.kernel = where(exc), self.kernel
+            exc.args = (message(str(exc), exc.line, exc.kernel), *exc.args[1:])
 
     @contextlib.contextmanager
     def label(self, text: str) -> Iterator[None]:
@@ -293,6 +309,14 @@ class Session:
         raise NotImplementedError
 
     def check_scalars(self, scalars: Sequence[int | SymbolicScalar]) -> None:
+        """Check that scalars fit 64 bits, belong to this launch and have a value where they are used."""
+        for s in scalars:
+            for n in numbers(key(s)):
+                if not -INT64_MAX <= n <= INT64_MAX:
+                    raise self.error(PyptoValueError, f"scalar {n} does not fit 64 bits", rule="scalar.overflow")
+        self.check_owners(scalars)
+
+    def check_owners(self, scalars: Sequence[int | SymbolicScalar]) -> None:
         """Check that scalars belong to this launch and have a value where they are used."""
         raise NotImplementedError
 

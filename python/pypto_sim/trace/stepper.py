@@ -59,7 +59,7 @@ class Stepper(Session):
             raise self.error(HandleError, f"tensor `{t.name or t.id}` was made in another launch of a kernel",
                              rule="handle.escaped")
 
-    def check_scalars(self, scalars: Sequence[int | SymbolicScalar]) -> None:
+    def check_owners(self, scalars: Sequence[int | SymbolicScalar]) -> None:
         for s in scalars:
             if not known(s):
                 raise self._free(s)

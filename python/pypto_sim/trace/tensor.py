@@ -185,7 +185,18 @@ class Tensor:
             else:
                 offsets.append(_wrapped(e, size))
                 value = REGISTRY["unsqueeze"].function(value, axis)
+        self._check_extents(entries, offsets, value)
         REGISTRY["assemble"].function(value, offsets, self)
+
+    def _check_extents(self, entries: Sequence[Any], offsets: Sequence[Any], value: Tensor) -> None:
+        for axis, (e, start) in enumerate(zip(entries, offsets, strict=True)):
+            if not isinstance(e, slice) or e.stop is None or axis >= len(value.static_shape):
+                continue
+            extent, size = lin(_bounds(e, self.static_shape[axis])[1], 1, start, -1), value.static_shape[axis]
+            if known(extent) and value_of(extent) != size:
+                context.current().rule("assign.extent", f"the slice {_text(e)} of axis {axis} has {value_of(extent)} "
+                                       f"elements, the tensor assigned to it {size}: the stop is ignored, as in PyPTO, "
+                                       f"and all {size} are written. Make them equal")
 
     def move(self, other: Tensor) -> None:
         """Replace the contents: `t[:] = other`.
@@ -225,6 +236,18 @@ class Tensor:
         return session.show_tensor(self)
 
     __repr__ = __str__
+
+    __array_ufunc__ = None                      # numpy scalars on the left leave the operation to us
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise PyptoTypeError("a pypto.Tensor is no numpy array: inside a kernel use pypto operations, and print(t) to "
+                             "look at values; outside, read the array that was passed")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.home is not None:
+            raise PyptoTypeError("a tensor of a running kernel cannot be copied or pickled by Python: use "
+                                 "pypto.clone(t)")
+        return super().__reduce_ex__(protocol)
 
     def __del__(self) -> None:
         home = self.home
@@ -323,13 +346,14 @@ def _entries(t: Tensor, index: Any) -> tuple[Any, ...]:
 def _bounds(e: slice, size: int) -> tuple[Any, Any]:
     start = 0 if e.start is None else _wrapped(e.start, size, "slice start")
     stop = size if e.stop is None else e.stop
-    if known(stop) and value_of(stop) < 0:
+    if not isinstance(stop, SymbolicScalar) and value_of(stop) < 0:
         stop = value_of(stop) + size
     return start, stop
 
 
 def _wrapped(i: Any, size: int, what: str = "index") -> Any:
-    if known(i) and value_of(i) < 0:
+    """A negative int counts from the end; a negative SymbolicScalar does not, whether its value is known or not."""
+    if not isinstance(i, SymbolicScalar) and value_of(i) < 0:
         wrapped = value_of(i) + size
         if wrapped < 0:
             raise context.current().error(PyptoIndexError, f"{what} {value_of(i)} is out of range for an axis of "

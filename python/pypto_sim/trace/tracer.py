@@ -146,7 +146,7 @@ class Tracer(Session):
         loop = t.home.loop
         self.give_up("a tensor is carried to the next iteration or used after its loop", {loop.site} if loop else ())
 
-    def check_scalars(self, scalars: Sequence[int | SymbolicScalar]) -> None:
+    def check_owners(self, scalars: Sequence[int | SymbolicScalar]) -> None:
         for s in scalars:
             if not isinstance(s, SymbolicScalar) or not s.terms:
                 continue
@@ -253,7 +253,7 @@ class Tracer(Session):
     # --- decisions
     def decide(self, s: SymbolicScalar) -> bool:
         self.alive()
-        self.check_scalars((s,))
+        self.check_owners((s,))
         (op, *_), factor = s.terms[0]
         comparison = len(s.terms) == 1 and op in ("ge", "eq")
         if not (comparison and factor == 1 and not s.const):

@@ -1,7 +1,8 @@
 """Digests of Python state: what a loop body or a kernel function can read besides its arguments.
 
-A digest is a hashable value; equal digests mean equal state as far as it can be seen. Not seen: state behind C objects,
-more than `DEPTH` levels of containers, attributes or helper functions, and large arrays changed in place.
+A digest is a hashable value; equal digests mean equal state as far as it can be seen: what the code names by a chain of
+attributes and constant indices (chains.py), and `DEPTH` levels of containers, attributes or helper functions. Not seen:
+state behind C objects, what lies deeper, and large arrays changed in place.
 """
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .chains import chain_values
 from .scalar import SymbolicScalar, known, value_of
 from .session import inside_package
 from .source import names_after
@@ -150,7 +152,7 @@ def _function_digest(v: types.FunctionType, depth: int) -> Hashable:
     for _ in range(2):                                    # `helpers.f`, `np.random.rand`
         modules = [m for m in found if isinstance(m, types.ModuleType) and m.__name__.partition(".")[0] != "pypto_sim"]
         found += [getattr(m, n) for m in modules for n in names if hasattr(m, n)]
-    return (Same(v.__code__), tuple(digest(x, depth - 1) for x in held + found))
+    return (Same(v.__code__), tuple(digest(x, depth - 1) for x in held + found), chain_values(v))
 
 
 @functools.lru_cache(maxsize=1024)

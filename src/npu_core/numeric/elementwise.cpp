@@ -250,7 +250,7 @@ char* Machine::argument_box(const Item& assemble, const Group& g, const Shape& b
     int64_t first = 0, last = 0;
     for (int i = 0; i < box.rank; ++i) {
         const int64_t at = eval(p_.ids[assemble.span.begin + i]);
-        if (at < 0 || at + box[i] > d.shape[i]) return nullptr;
+        if (at < 0 || at > d.shape[i] - box[i]) return nullptr;
         first += at * d.stride[i];
         last += (at + box[i] - 1) * d.stride[i];
     }

@@ -1,6 +1,7 @@
 // Machine: run-time integer expressions.
 #include "npu_core/numeric/machine.h"
-#include "npu_core/numeric/integer.h"
+
+#include <string>
 
 namespace npu {
 
@@ -8,12 +9,18 @@ namespace {
 
 int64_t apply(ExprOp op, int64_t a, int64_t b) {
     switch (op) {
-        case ExprOp::ADD: return wrap_add(a, b);
-        case ExprOp::MUL: return wrap_mul(a, b);
+        case ExprOp::ADD:
+        case ExprOp::MUL: {
+            int64_t y;
+            if (op == ExprOp::ADD ? __builtin_add_overflow(a, b, &y) : __builtin_mul_overflow(a, b, &y))
+                fail("scalar.overflow", std::to_string(a) + (op == ExprOp::ADD ? " + " : " * ") + std::to_string(b) +
+                                            " in a run-time scalar does not fit 64 bits");
+            return y;
+        }
         case ExprOp::FLOORDIV:
         case ExprOp::MOD: {
             if (b == 0) fail("scalar.division_by_zero", "division by zero in a run-time scalar");
-            if (b == -1) return op == ExprOp::MOD ? 0 : wrap_sub<int64_t>(0, a);
+            if (b == -1) return op == ExprOp::MOD ? 0 : apply(ExprOp::MUL, a, -1);
             const int64_t q = a / b, r = a % b;
             const bool below = r != 0 && (r < 0) != (b < 0);
             return op == ExprOp::FLOORDIV ? q - below : r + (below ? b : 0);

@@ -12,6 +12,10 @@
 
 namespace npu {
 
+namespace {
+struct Interrupt {};
+}  // namespace
+
 Machine::Machine(const Program& program, std::vector<ArgMemory> args, MachineOptions options)
     : p_(program), args_(std::move(args)), options_(options) {
     // Arguments that share memory form one region: a write to one is a write to all of them.
@@ -68,6 +72,8 @@ Report Machine::guarded(F&& f) noexcept {
     } catch (const TrapSignal& t) {
         r.outcome = Outcome::TRAP;
         r.trap = t.number;
+    } catch (const Interrupt&) {
+        r.outcome = Outcome::INTERRUPTED;
     } catch (const Fault& e) {
         r.outcome = Outcome::FAULT;
         r.code = e.code;
@@ -107,6 +113,22 @@ Report Machine::step() noexcept {
     });
 }
 
+// Looks at the clock every few items while they are short, else after each.
+void Machine::poll() {
+    using namespace std::chrono_literals;
+    constexpr int MOST_ITEMS = 16;
+    if (!options_.interrupted || ++items_ < items_per_look_) return;
+    items_ = 0;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - asked_ < 20ms) {
+        items_per_look_ = std::min(2 * items_per_look_, MOST_ITEMS);
+        return;
+    }
+    items_per_look_ = 1;
+    if (options_.interrupted()) throw Interrupt{};
+    asked_ = std::chrono::steady_clock::now();
+}
+
 void Machine::run_body(const Schedule& s, Id body) {
     for (;;) {
         const BodySchedule& plan = s.bodies[body];
@@ -119,6 +141,7 @@ void Machine::run_body(const Schedule& s, Id body) {
         if (frees) bury(plan.dead_at_entry);
         Id next = NONE;                                 // an If is the last item: continue in its branch without recursion
         for (const Step& step : fuses ? plan.fused : plan.plain) {
+            poll();
             const Item& item = items[step.item];
             item_ = &item;
             if (step.group != NONE) {
@@ -137,6 +160,7 @@ void Machine::run_body(const Schedule& s, Id body) {
                 const int64_t start = eval(bounds[0]), stop = eval(bounds[1]), stride = eval(bounds[2]);
                 if (stride <= 0) fail("loop.step", "a loop needs a positive step, not " + std::to_string(stride));
                 for (int64_t i = start; i < stop; i += stride) {
+                    poll();
                     scalars_[item.a] = i;
                     run_body(s, item.b);
                     if (i > INT64_MAX - stride) break;
@@ -205,7 +229,7 @@ int64_t Machine::element_index(const Item& item, const Value& v, Id t, bool writ
             const std::string text = std::string(write ? "write" : "read") + " of element " + std::to_string(at) + " on axis " + std::to_string(i) +
                                      " of " + tensor_text(p_, t) + ", which has length " + std::to_string(v.shape[i]);
             if (!options_.clamp_elements || write || v.shape[i] == 0) fail("element.past_end", text);
-            if (warnings_.size() < 1000) warnings_.push_back({"element.past_end", current_line(), text});
+            warn("element.past_end", [&] { return text; });
             at = std::clamp<int64_t>(at, 0, v.shape[i] - 1);
         }
         if (at >= v.valid[i]) {

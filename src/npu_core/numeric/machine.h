@@ -1,5 +1,6 @@
 // The numeric executor: runs a Program on argument memory, replaying a finished tree or stepping item by item.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,6 +27,7 @@ struct MachineOptions {
     bool clamp_elements = false;  // an element read past the end is clamped and warned about
     bool fuse = true;             // strips of several elementwise operations
     bool keep = false;            // no early release: every value can be read after run()
+    bool (*interrupted)() = nullptr;  // asked about every 20 ms of run(): true ends it
 };
 
 struct Candidate {
@@ -33,7 +35,7 @@ struct Candidate {
     int operand = -1;
 };
 
-enum class Outcome : uint8_t { OK, FAULT, TRAP };
+enum class Outcome : uint8_t { OK, FAULT, TRAP, INTERRUPTED };
 struct Report {
     Outcome outcome = Outcome::OK;
     std::string code, message, line;
@@ -65,6 +67,7 @@ class Machine {
     void prepare();
     void run_body(const Schedule& s, Id body);
     void run_item(const Item& item);
+    void poll();
     void run_op(const Op& op);
     void execute(const Op& op);
     void set(const Item& item);
@@ -96,7 +99,7 @@ class Machine {
     int64_t int_arg(const Op& op, int i) const { return p_.ints[op.ints.begin + i]; }
     double float_arg(const Op& op, int i) const { return op.floats.count > i ? p_.floats[op.floats.begin + i] : 0.0; }
     int64_t int_or(const Op& op, int i, int64_t otherwise) const { return op.ints.count > i ? int_arg(op, i) : otherwise; }
-    Shape given_valid(const Op& op, int first_scalar, const Shape& shape) const;
+    Shape given_valid(const Op& op, int first_scalar, const Shape& shape);
 
     // memory.cpp: argument memory, assemble
     void note_alias(Id t);
@@ -124,6 +127,13 @@ class Machine {
         candidates_.push_back(std::move(c));
     }
     std::string op_name(const Op* op) const;
+    // A rule that the run continues after; once a line.
+    template <class F> void warn(const char* rule, F&& text) {
+        std::string line = current_line();
+        for (const Candidate& w : warnings_)
+            if (w.op == rule && w.line == line) return;
+        warnings_.push_back({rule, std::move(line), text()});
+    }
 
     // taint.cpp: poison=trace
     friend struct Shadow;
@@ -182,6 +192,8 @@ class Machine {
     std::vector<int> op_sources_;                      // per operand of the operation being executed
     const Item* item_ = nullptr;                       // being executed, for messages
     Item step_item_{};
+    std::chrono::steady_clock::time_point asked_{};    // when `interrupted` was asked
+    int items_ = 0, items_per_look_ = 1;               // items since the clock was looked at
     size_t stepped_ = 0;                               // items of the kernel body already executed
     std::vector<std::unique_ptr<Group>> single_;       // per op: its group of one, built on first use
 };

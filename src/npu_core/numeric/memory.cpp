@@ -100,7 +100,7 @@ void Machine::assemble(Id dst, Id src, const Shape& offset) {
     for (int i = 0; i < box.rank; ++i) {
         if (offset[i] < 0) fail("assemble.negative_offset", "assemble of " + tensor_text(p_, src) + " into " + tensor_text(p_, dst) +
                                                                  " at " + to_text(offset) + ": negative offset");
-        if (box[i] > 0 && offset[i] + box[i] > d_shape[i])
+        if (box[i] > 0 && offset[i] > d_shape[i] - box[i])
             fail("assemble.past_end", "assemble of " + tensor_text(p_, src) + " into " + tensor_text(p_, dst) + " at " +
                                           to_text(offset) + ": " + to_text(s.valid) + " elements reach past its end");
     }

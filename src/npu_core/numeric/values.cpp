@@ -158,10 +158,19 @@ void Machine::share(Id t, const Value& src, const Shape& shape, const Shape& val
     if (region >= 0) note_alias(t);
 }
 
-Shape Machine::given_valid(const Op& op, int first_scalar, const Shape& shape) const {
+Shape Machine::given_valid(const Op& op, int first_scalar, const Shape& shape) {
     require(op.scalars.count >= first_scalar + shape.rank, "too few scalars for a valid shape");
     Shape v = shape;
-    for (int i = 0; i < shape.rank; ++i) v[i] = std::clamp<int64_t>(scalar_arg(op, first_scalar + i), 0, shape[i]);
+    for (int i = 0; i < shape.rank; ++i) {
+        const int64_t given = scalar_arg(op, first_scalar + i);
+        const auto text = [&](const char* what) {
+            return op_name(&op) + ": valid_shape is " + std::to_string(given) + " for axis " + std::to_string(i) + what;
+        };
+        if (given < 0) fail("arg.value", text("; extents must not be negative"));
+        if (given > shape[i])
+            warn("view.valid_above", [&] { return text(", whose size is ") + std::to_string(shape[i]) + "; the size is used"; });
+        v[i] = std::min(given, shape[i]);
+    }
     return v;
 }
 
