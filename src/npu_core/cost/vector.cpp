@@ -35,14 +35,25 @@ Cycles Calibrated::reduce(const plan::Leaf& leaf, const plan::LeafOp& op) const 
     const plan::LeafTensor& x = leaf.tensors[op.in[0]];
     const std::string kind = info(op.code).instr;
     const int64_t cols = x.exact.rank ? x.exact[x.exact.rank - 1] : 1, elements = x.exact.count();
+    const double scale = static_cast<double>(dtype_size_bytes(x.dtype)) / 4.0;
+    const bool rows_kind = kind == "rowsum" || kind == "rowmax";
+    const double rows = static_cast<double>(elements) / static_cast<double>(std::max<int64_t>(cols, 1));
+    const double repeats = std::ceil(static_cast<double>(cols * dtype_size_bytes(x.dtype)) / 256.0);
+    if (is_950_) {   // two-dimensional curve of the vector function: rows, and registers per row
+        const double per_repeat = d_["vector_vf.tadd_fp32_2d.0"], per_row = d_["vector_vf.tadd_fp32_2d.1"];
+        const double fixed = d_["vector_vf.tadd_fp32_2d.2"];
+        return {static_cast<int64_t>(std::ceil((per_repeat * repeats + per_row) * rows + barrier_)),
+                static_cast<int64_t>(std::max(0.0, fixed - barrier_)), 0};
+    }
     std::string key = "tile_reduce." + kind + "_fp32_";
     if (kind == "colsum") key += "128";
     else if (kind == "colmax") key += "64";
     else key += cols <= 96 ? "64" : cols <= 184 ? "128" : "240";
-    const double scale = static_cast<double>(dtype_size_bytes(x.dtype)) / 4.0;
     const double bias = d_[key + ".1"], slope = d_[key + ".0"];
-    return {static_cast<int64_t>(std::ceil(slope * scale * static_cast<double>(elements) + barrier_)),
-            static_cast<int64_t>(std::max(0.0, bias - barrier_)), 0};
+    double busy = slope * scale * static_cast<double>(elements);
+    // beyond the widest fitted row one more cycle per repeat, as the block reductions take
+    if (rows_kind && cols > 240) busy = rows * (slope * 240 + (static_cast<double>(cols) - 240) * scale / 64.0);
+    return {static_cast<int64_t>(std::ceil(busy + barrier_)), static_cast<int64_t>(std::max(0.0, bias - barrier_)), 0};
 }
 
 Cycles Calibrated::vector(const plan::Leaf& leaf, const plan::LeafOp& op) const {
@@ -67,9 +78,14 @@ Cycles Calibrated::vector(const plan::Leaf& leaf, const plan::LeafOp& op) const 
     if (op.code == Code::EXPAND && op.in.size() == 1) {
         const Shape &from = leaf.tensors[op.in[0]].exact, &to = leaf.tensors[op.out[0]].exact;
         if (from.rank && from[from.rank - 1] == 1 && to[to.rank - 1] != 1) {
+            const double rows = static_cast<double>(to.count()) / static_cast<double>(to[to.rank - 1]);
+            const double per = std::ceil(static_cast<double>(to[to.rank - 1] * dtype_size_bytes(type)) / 256.0);
+            if (is_950_)
+                return {static_cast<int64_t>(std::ceil((d_["vector_vf.tmins_fp32_2d.0"] * per + d_["vector_vf.tmins_fp32_2d.1"]) * rows + barrier_)),
+                        static_cast<int64_t>(std::max(0.0, d_["vector_vf.tmins_fp32_2d.2"] - barrier_)), 0};
+            // one fill per row: fitted at 128 columns of fp32, two repeats; a further repeat takes one cycle
             const double slope = d_["tile_reduce.rowexpand_fp32_128.0"], bias = d_["tile_reduce.rowexpand_fp32_128.1"];
-            const double scale = static_cast<double>(dtype_size_bytes(type)) / 4.0;
-            return {static_cast<int64_t>(std::ceil(slope * scale * static_cast<double>(to.count()) + barrier_)),
+            return {static_cast<int64_t>(std::ceil(rows * (slope * 128 - 2 + per) + barrier_)),
                     static_cast<int64_t>(std::max(0.0, bias - barrier_)), 0};
         }
     }

@@ -47,7 +47,9 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
                 const int thread = core % threads;
                 const int64_t begin = std::max({r, free, thread_free[thread]});
                 const int64_t cycles = leaves[task.leaf].cycles;
-                const int64_t serve = dispatch + completion + resolve * static_cast<int64_t>(task.successors.size());
+                int64_t edges = 0;   // a hub is a counter, not a task to be queued
+                for (int32_t s : task.successors) edges += tasks[s].leaf >= 0;
+                const int64_t serve = dispatch + completion + resolve * edges;
                 thread_free[thread] = begin + serve;
                 thread_busy[thread] += serve;
                 const int64_t start = begin + dispatch + pickup;
@@ -62,12 +64,15 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
             }
             longest = std::max(longest, chain);
             end_of_all = std::max(end_of_all, end);
-            // A task's owner resolves its successors one by one; all threads share the fan-out of a hub.
+            // A task's owner queues its successors one by one; all threads share the fan-out of a hub, and the tasks behind
+            // the hub in front of a DeviceTask are queued before it is submitted.
+            const bool first_hub = task.leaf < 0 && r == base;
             int64_t delay = 0, count = 0;
-            if (task.leaf < 0)
+            if (task.leaf < 0 && !first_hub)
                 for (int64_t& busy : thread_busy) busy += resolve * static_cast<int64_t>(task.successors.size()) / threads;
             for (int32_t s : task.successors) {
-                delay = task.leaf >= 0 ? delay + resolve : resolve * (count++ / threads + 1);
+                if (first_hub || tasks[s].leaf < 0) delay = 0;
+                else delay = task.leaf >= 0 ? delay + resolve : resolve * (count++ / threads + 1);
                 ready_at[s] = std::max(ready_at[s], end + delay);
                 depth[s] = std::max(depth[s], chain);
                 if (--open[s] == 0) ready.emplace(ready_at[s], s);

@@ -26,8 +26,9 @@ constexpr int64_t STITCH_CALLS = 20000;          // call operations of one Devic
 constexpr double SCHEDULER_GHZ = 2.0;            // base of the AICPU cycle constants; not stated by their source
 constexpr double OFFICIAL_CYCLES_PER_US = 1800;
 
-Chip chip_of(const cost::Device& d) {
+Chip chip_of(const cost::Device& d, bool official) {
     Chip c;
+    c.stream_l1 = !official;
     auto set = [&](Mem m, const char* key) { c.capacity[static_cast<int>(m)] = static_cast<int64_t>(d[key]); };
     set(Mem::UB, "capacity.ub");
     set(Mem::L1, "capacity.l1");
@@ -49,7 +50,7 @@ struct Totals {
 class Planner {
 public:
     Planner(const Program& p, const cost::Device& device, bool official, Numerics numerics)
-        : p_(p), device_(device), official_(official), numerics_(numerics), chip_(chip_of(device)),
+        : p_(p), device_(device), official_(official), numerics_(numerics), chip_(chip_of(device, official)),
           crossing_(crossing_locals(p)), leaves_(p, chip_), traffic_(tensor_bytes(p)) {}
 
     void instance(const Instance& i) {

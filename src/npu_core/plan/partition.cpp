@@ -622,24 +622,28 @@ void merge_cube(Graph& g, std::vector<SubGraph>& subs, const PartitionOptions& o
                                                       : static_cast<int64_t>(members.size()) / (2 * chip.aic);
             if (limit <= 1) continue;
             std::map<std::array<int64_t, 6>, Id> owner;
-            std::unordered_map<Id, int64_t> merged, bytes;
+            std::unordered_map<Id, int64_t> merged, bytes;   // bytes of a host: each window once
             for (Id m : members) {
                 const std::vector<Load> loads = l1_loads(g, subs[m]);
-                int64_t total = 0;
-                for (const Load& l : loads) total += l.bytes;
+                auto added = [&](Id h) {
+                    int64_t sum = 0;
+                    for (const Load& l : loads)
+                        if (auto it = owner.find(l.key); it == owner.end() || it->second != h) sum += l.bytes;
+                    return sum;
+                };
                 Id to = m;
                 const Id highest = near.pred[m].empty() ? -1 : near.pred[m].back();
                 for (const Load& l : loads) {
                     auto it = owner.find(l.key);
                     if (it == owner.end()) continue;
                     const Id h = it->second;
-                    if (h < highest || merged[h] >= limit || bytes[h] + total > o.copy_in_bound) continue;
+                    if (h < highest || merged[h] >= limit || bytes[h] + added(h) > o.copy_in_bound) continue;
                     to = h;
                     break;
                 }
                 host[m] = to;
                 ++merged[to];
-                bytes[to] += total;
+                bytes[to] += added(to);
                 changed = changed || to != m;
                 for (const Load& l : loads) owner[l.key] = to;
             }

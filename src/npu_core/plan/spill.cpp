@@ -27,6 +27,9 @@ public:
         holds_.assign(leaf.buffer_bytes.size(), -1);
         writer_.assign(leaf.buffer_bytes.size(), -1);
         emitted_last_.assign(leaf.buffer_bytes.size(), -1);
+        result_after_.assign(static_cast<size_t>(n_) + 1, n_);
+        for (int32_t i = n_ - 1; i >= 0; --i)
+            result_after_[i] = leaf.ops[i].pipe == Pipe::FIX ? i : result_after_[i + 1];
     }
 
     void run() {
@@ -84,6 +87,7 @@ private:
     std::vector<int64_t> address_;
     std::vector<size_t> next_use_;
     std::vector<int32_t> holds_, writer_, emitted_last_;   // by buffer: tensor, last writer, last emitted use
+    std::vector<int32_t> result_after_;                    // by position: the next copy out of L0C
     std::map<int32_t, int32_t> source_;                    // buffers that still equal a tensor in GM
     std::map<int64_t, int32_t> live_[MEMS];                // address -> buffer
     std::vector<LeafOp> emitted_;
@@ -158,6 +162,16 @@ private:
         const size_t count = by_address.size();
         auto end_of = [&](size_t i) { return address_[by_address[i]] + leaf_.buffer_bytes[by_address[i]]; };
         const std::vector<int32_t> keep = pinned(op);
+        if (chip_.stream_l1 && m == static_cast<int>(Mem::L1)) {   // what this output tile does not read again
+            const int32_t horizon = result_after_[now_];
+            bool dropped = false;
+            for (int32_t b : by_address) {
+                if (!source_.count(b) || use_after(b) <= horizon || std::find(keep.begin(), keep.end(), b) != keep.end()) continue;
+                move_out(b);
+                dropped = true;
+            }
+            if (dropped) return true;
+        }
         std::vector<int32_t> best;
         int32_t best_value = -1;
         for (size_t i = 0; i < count; ++i) {
