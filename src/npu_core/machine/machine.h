@@ -19,7 +19,7 @@ struct LeafTiming {
     std::map<std::string, int64_t> pipes, samples;    // public machine: cycles per pipe class, one duration per signature
 };
 
-LeafTiming run_official(const plan::Leaf& leaf);                                   // dataflow core, section 9.1
+LeafTiming run_official(const plan::Leaf& leaf);                                   // dataflow core
 LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip);   // in-order pipes
 
 struct Task {
@@ -38,7 +38,7 @@ struct Run {
     int cores_used = 0;
 };
 
-// The AICPU machine of the public simulator (section 9.2), exact.
+// The AICPU machine of the public simulator.
 Run dispatch_official(const std::vector<DeviceTask>& work, const std::vector<LeafTiming>& leaves);
 
 // List schedule over the cores with dispatch, completion and resolve cost per task on the owning AICPU thread.

@@ -77,7 +77,7 @@ private:
         }
     }
 
-    // Tile for window [at, at + extent) of tensor t (linking rules 3.1).
+    // Tile for window [at, at + extent) of tensor t (linking rules).
     Id ask(Id t, const Shape& at, const Shape& extent) {
         Produced& p = produced(t);
         if (p.tiles.empty()) {
@@ -255,7 +255,7 @@ private:
         return op.scratch_bytes;
     }
 
-    // Non-reduced axes tiled in order; along the axis a tree of pairs, then one row operation (3.3).
+    // Non-reduced axes tiled in order; along the axis a tree of pairs, then one row operation.
     void reduce(const BlockOp& op) {
         const Shape& full = shape(op.in[0]);
         Shape outer = full;

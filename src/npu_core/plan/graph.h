@@ -1,5 +1,5 @@
 // The tile graph of one root function: windows of raw storage, tile operations, and the order of the operation list.
-// Rules: the public 0.2.0 lowering (docs/lowering.md); ids grow with creation and several rules break ties by id.
+// Rules: the public 0.2.0 lowering (docs/cost_model.md); ids grow with creation and several rules break ties by id.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -47,7 +47,7 @@ struct Tensor {
     std::vector<Id> producers, consumers; // op ids, each once, ascending
 };
 
-// One output tile of a matrix product with its whole k chain: L1 and L0 loads, A_MUL_B and A_MULACC_B (3.4).
+// One output tile of a matrix product with its whole k chain: L1 and L0 loads, A_MUL_B and A_MULACC_B.
 struct Matmul {
     int64_t m, n, k;                      // extent of the tile and of the whole k axis
     int64_t k_l0, k_l1a, k_l1b;
@@ -88,7 +88,7 @@ struct Graph {
     void kill(Id op);
     void replace_input(Id op, Id from, Id to);
     void replace_output(Id op, size_t index, Id to);
-    void sort();                          // backwards Kahn (section 1 of the lowering rules)
+    void sort();                          // backwards Kahn
     void drop_dead();                     // remove killed operations from the list
     int32_t latency_of(const Op& op) const;
     Id dyn_of(Id access);                 // set with one access

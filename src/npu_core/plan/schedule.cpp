@@ -41,7 +41,7 @@ Links link(const Leaf& leaf) {
     return l;
 }
 
-// The sort of the operation list, applied to the leaf alone (section 1 of the lowering rules).
+// The sort of the operation list, applied to the leaf alone.
 void sort_backwards(Leaf& leaf) {
     const Links l = link(leaf);
     const size_t n = leaf.ops.size();

@@ -1,5 +1,5 @@
 // Spills: walks the leaf in list order with the addresses of UB and L1; where an allocation finds no room, a run of
-// neighbouring buffers is moved to GM and reloaded at its next use (section 8.3 of the lowering rules).
+// neighbouring buffers is moved to GM and reloaded at its next use.
 #include <algorithm>
 #include <map>
 
