@@ -16,7 +16,7 @@ SCHEMA = 1
 def arguments(parser: Any) -> None:
     parser.add_argument("script", metavar="SCRIPT", help="Python file")
     parser.add_argument("-o", dest="output", metavar="DIR", required=True, help="folder for the reports")
-    parser.add_argument("args", nargs="...", help="arguments of the script")
+    parser.add_argument("args", nargs="*", help="arguments of the script, after -- where they look like options")
     shared.device_options(parser, model=False)
     shared.language_option(parser)
     shared.json_option(parser)

@@ -74,7 +74,8 @@ class Strategy:
 
     tensors(config): tensors this strategy adds to the operator's. launches(config): the kernels of one call.
     parts(config): what is judged. misfit(config): why a preset does not fit, or "". maturity: the guide's word.
-    judge: replaces the elementwise comparison (routing compares expert sets).
+    judge: replaces the elementwise comparison (routing compares expert sets). other_function(config): how it
+    differs from what the model asks for, or ""; such a strategy is compared but not recommended.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Strategy:
     misfit: Callable[[Config], str] = lambda config: ""
     maturity: str = "reference"
     judge: Callable[..., Any] | None = None
+    other_function: Callable[[Config], str] = lambda config: ""
 
 
 @dataclass(frozen=True, slots=True)

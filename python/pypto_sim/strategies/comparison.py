@@ -222,9 +222,12 @@ class Comparison:
 
     def _recommend(self) -> None:
         sizes = cost_sizes(self.preset, self.phase, self.user, self.quick)
-        candidates, excluded = [], {}
+        candidates, excluded, others = [], {}, []
         for row in self.rows:
             if row.verdict != "pass":
+                continue
+            if why := row.strategy.other_function(self.check_configs()[-1]):
+                others.append(f"{row.strategy.id} computes another function: {why}")
                 continue
             costs = tuple((p["estimate"]["time_us"], cost.gm_bytes(p["estimate"])) if p["estimate"] else None
                           for p in row.points)
@@ -235,7 +238,7 @@ class Comparison:
                     excluded[row.strategy.id] = at, point["reason"]["text"].splitlines()[0]
                     break
         chosen, because = recommend(candidates, sizes, excluded)
-        self.recommendation = {"id": chosen, "because": because}
+        self.recommendation = {"id": chosen, "because": [*because, *others]}
         for row in self.rows:
             row.recommended = row.strategy.id == chosen
             troubled = row.verdict != "pass" or row.strategy.id in excluded or \

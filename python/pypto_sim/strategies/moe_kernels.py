@@ -36,7 +36,7 @@ def _scores(logits, gate: Gate, rows: int, valid):
         return pypto.sigmoid(logits)
     e = pypto.add(pypto.exp(pypto.mul(logits, -1.0)), 1.0)
     ones = pypto.full([rows, gate.experts], 1.0, pypto.DT_FP32, valid_shape=[valid, gate.experts])
-    return pypto.div(ones, e, pypto.PrecisionType.INTRINSIC)
+    return pypto.div(ones, e)
 
 
 def _masked(biased, gate: Gate, rows: int, valid, tile_rows: int):

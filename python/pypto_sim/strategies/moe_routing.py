@@ -33,7 +33,8 @@ def combine_tensors(c):
 OPERATOR = Operator(
     name="moe_routing", title="MoE routing", size_keys=("tokens", "experts", "hidden"), tensors=_tensors,
     defaults={"tokens": 1, "experts": 160, "top": 8, "hidden": 0, "groups": 1, "top_groups": 1, "use_bias": True,
-              "renormalise": True, "factor": 1.0, "expand_sigmoid": True, "combine": False, "width": 4096,
+              "renormalise": True, "factor": 1.0, "expand_sigmoid": True,
+              "gating": "sigmoid", "combine": False, "width": 4096,
               "dtype": "bf16", "rows": 64, "tile_rows": 1, "m_tile": (16, 16), "k_tile": (128, 512),
               "n_tile": (128, 128)})
 
@@ -147,11 +148,15 @@ def _parts(key):
     return lambda c: (part,)
 
 
+def _other(gating):
+    return lambda c: "" if c["gating"] == gating else f"the model is trained with {c['gating']} gating"
+
+
 STRATEGIES = (
     Strategy(id="sigmoid", label="sigmoid (exp, add, div), topk, gather, renormalise", launches=_launches(False),
-             parts=_parts("sigmoid"), judge=judge, maturity="production"),
+             parts=_parts("sigmoid"), judge=judge, maturity="production", other_function=_other("sigmoid")),
     Strategy(id="softmax", label="softmax (amax, sub, exp, sum, div), topk, gather", launches=_launches(True),
-             parts=_parts("softmax"), judge=judge, maturity="reference"),
+             parts=_parts("softmax"), judge=judge, maturity="reference", other_function=_other("softmax")),
 )
 
 

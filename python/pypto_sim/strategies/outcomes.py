@@ -76,5 +76,6 @@ def constraints(launches: Sequence[Launch], args: Mapping[str, Arg], preset: str
             complete = True
     if complete:
         found += [{"rule": rule, "met": True, "severity": RULES[rule].severity["guide"], "text": RULES[rule].text,
-                   "line": None} for rule, about in HARD.items() if rule not in seen and (not about or about & set(used))]
+                   "line": None} for rule, about in HARD.items()
+                  if rule not in seen and (not about or about & set(used))]
     return found
