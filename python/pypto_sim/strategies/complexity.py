@@ -1,6 +1,8 @@
 """How complex a strategy is, read off its traced kernels."""
 from __future__ import annotations
 
+import linecache
+import os
 import re
 import types
 from collections.abc import Mapping, Sequence
@@ -13,6 +15,7 @@ from .check import collected
 CHIPS = 2
 MARKERS = ("is_loop_begin", "is_loop_end")
 _OP = re.compile(r"= ([a-z_0-9.]+)\(")
+_CALL = re.compile(r"pypto\.((?:experimental\.)?\w+)\(")
 _MOVES = frozenset({"view", "reshape", "unsqueeze", "squeeze"})
 
 
@@ -37,6 +40,27 @@ def codes_of(function: types.FunctionType) -> set[types.CodeType]:
     return set(reachable_codes(function))
 
 
+def calls_at(function: types.FunctionType, where: str) -> list[str]:
+    """Operations called on a source line "file.py:57" of a kernel or its helpers, if one of them is a composite."""
+    file, _, number = where.rpartition(":")
+    path = next((c.co_filename for c in codes_of(function) if c.co_filename.endswith(os.sep + file)), "")
+    calls = _CALL.findall(linecache.getline(path, int(number))) if path and number.isdigit() else []
+    known = [name for name in calls if name in REGISTRY and name != "assemble"]
+    return known if any(not REGISTRY[name].kernel for name in known) else []
+
+
+def written_operations(launch: Launch, specs: Mapping[str, Any]) -> list[str]:
+    """Operations as the source has them: a composite counts once, not by its parts."""
+    by_line: dict[str, list[str]] = {}
+    for line in lines_of(launch, specs):
+        if found := _OP.search(line):
+            names = by_line.setdefault(line.rpartition("# ")[2], [])
+            if found[1] not in names:
+                names.append(found[1])
+    return [name for where, names in by_line.items()
+            for name in calls_at(launch.kernel.function, where) or names]
+
+
 def chip_only(names: Sequence[str]) -> list[str]:
     """Those operations that exist on some chips only."""
     by_name = {spec.name: spec for spec in ROWS} | dict(REGISTRY)
@@ -49,8 +73,8 @@ def complexity_of(launches: Sequence[Launch], specs: Mapping[str, Any], maturity
     begin_end, names = False, []
     for one in launches:
         lines = lines_of(one, specs)
-        listed = operations_of(one, specs, moves=True)
-        names += listed
+        listed = written_operations(one, specs)
+        names += [*listed, *operations_of(one, specs)]
         ops += len(listed)
         loops += len({line.rpartition("# ")[2] for line in lines if line.lstrip().startswith("for ")})
         state += sum(line.lstrip().startswith("declare ") for line in lines)

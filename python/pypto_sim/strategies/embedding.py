@@ -25,7 +25,7 @@ def _tensors(c):
 
 OPERATOR = Operator(
     name="embedding", title="Embedding", size_keys=("batch", "seq", "vocab", "width"), tensors=_tensors,
-    defaults={"batch": 8, "seq": 1, "vocab": 32000, "width": 4096, "dtype": "bf16", "tokens": 64, "tile_tokens": 4,
+    defaults={"batch": 8, "seq": 1, "vocab": 32000, "width": 4096, "dtype": "bf16", "tokens": 64, "tile_tokens": 8,
               "padding_idx": -1})
 
 
@@ -79,13 +79,13 @@ def flat_kernel(vocab: int, width: int, tokens: int, tile: int, dtype: pypto.Dat
 
 
 def _gather_launches(c):
-    kernel = gather_kernel(c["vocab"], c["width"], c["seq"], min(c["tile_tokens"], c["seq"]), dtype_of(c))
+    kernel = gather_kernel(c["vocab"], c["width"], c["seq"], c["tile_tokens"], dtype_of(c))
     return (Call(kernel, ("weight", "ids", "out")),)
 
 
 def _index_launches(c):
     tokens = min(c["tokens"], c["seq"])
-    kernel = index_select_kernel(c["vocab"], c["width"], c["seq"], tokens, min(c["tile_tokens"], tokens),
+    kernel = index_select_kernel(c["vocab"], c["width"], c["seq"], tokens, c["tile_tokens"],
                                  c["padding_idx"], dtype_of(c))
     return (Call(kernel, ("weight", "ids", "out")),)
 
@@ -118,7 +118,7 @@ PRESETS = (
 
 def _small(ctx):
     """Sizes of the experiments on the rules: a table small enough to run under every profile."""
-    return {**ctx.config(), "vocab": 512, "width": 128, "batch": 2, "seq": 16, "tokens": 16, "tile_tokens": 4}
+    return {**ctx.config(), "vocab": 512, "width": 128, "batch": 2, "seq": 16, "tokens": 16, "tile_tokens": 8}
 
 
 def _multi_dim(ctx):

@@ -49,6 +49,7 @@ def _online_o1(ctx):
     axis = _axis(c)
     small, large = ctx.sizes()[0][axis], ctx.sizes()[-1][axis]
     small = max(small, 2 * c["block"])
+    large = max(large, 4 * small)
     peaks = {s: ctx.estimate("online", **{axis: s})["peak_bytes"]["UB"] for s in (small, large)}
     tested = {**c, "kv": 700, "seq": 200}
     args = {**table_tensors(tested), **table.band_tensors(tested)}
