@@ -29,8 +29,8 @@ def combine(estimates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _merge(key: str, a: Any, b: Any) -> Any:
     if key == "peak_bytes":
         return {k: max(a.get(k, 0), b.get(k, 0)) for k in {**a, **b}}
-    if key in LARGEST or key == "error_band":
-        return max(a, b, key=lambda v: max(v) if isinstance(v, (list, tuple)) else v or 0)
+    if key in LARGEST:
+        return max(a, b)
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return {k: a.get(k, 0) + b.get(k, 0) if _is_number(a.get(k, 0)) else a.get(k, b.get(k)) for k in {**a, **b}}
     if isinstance(a, (list, tuple)):
