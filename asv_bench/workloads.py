@@ -190,7 +190,6 @@ def norm_rope() -> tuple[Call, Call]:
     import torch
     ours, t = case("rope", "fused_rmsnorm", "prefill", "qwen3-1.7b", seq=4096, heads=16)
     x, weight, cos, sin = (to_torch(t[n]) for n in ("x", "weight", "cos", "sin"))
-    cos, sin = cos[:, None], sin[:, None]
 
     def other() -> Any:
         wide = x.float()

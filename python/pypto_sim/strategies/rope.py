@@ -26,7 +26,7 @@ def _tensors(c):
         return {"x": Arg(shape=(b, n, s, d), dtype=c["dtype"]), **table,
                 "out": Arg(shape=(b, n, s, d), dtype=c["dtype"], role="out")}
     s, n, d = c["seq"], c["heads"], c["dim"]
-    table = {name: Arg(shape=(s, d), dtype=c["dtype"], make=lambda rng, f=f: f(_angles(np.arange(s), d)))
+    table = {name: Arg(shape=(s, 1, d), dtype=c["dtype"], make=lambda rng, f=f: f(_angles(np.arange(s), d)))
              for name, f in (("cos", np.cos), ("sin", np.sin))}
     return {"x": Arg(shape=(s, n, d), dtype=c["dtype"]), "weight": Arg(shape=(1, 1, d), dtype=c["dtype"]), **table,
             "out": Arg(shape=(s, n, d), dtype=c["dtype"], role="out")}
@@ -97,7 +97,7 @@ def golden(config, inputs=None, key="", sample=None):
         x, cos, sin = sample.pick(x), sample.pick(cos), sample.pick(sin)
     if key == "norm_rope":
         x = x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON) * as_float64(fed["weight"])
-    return rotate(x, cos[:, None], sin[:, None])
+    return rotate(x, cos, sin)
 
 
 _ROTATION = Tolerance(rtol=2.0 ** -7, atol=1e-4)
