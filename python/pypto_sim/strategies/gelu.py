@@ -13,7 +13,7 @@ from .inputs import draw_inputs
 
 OPERATOR = Operator(
     name="gelu", title="GELU", size_keys=("tokens", "width"),
-    defaults={"tokens": 1, "width": 21504, "dtype": "bf16", "rows": 64, "tile_rows": 1, "tile_cols": 512},
+    defaults={"tokens": 1, "width": 21504, "dtype": "bf16", "rows": 64, "tile_rows": 4, "tile_cols": 2048},
     tensors=lambda c: {"x": Arg(shape=(c["tokens"], c["width"]), dtype=c["dtype"]),
                        "out": Arg(shape=(c["tokens"], c["width"]), dtype=c["dtype"], role="out")})
 
@@ -119,7 +119,7 @@ STRATEGIES = (
 PRESETS = (
     Preset("gemma4-31b", {"width": 21504}, {
         "decode": Phase(points("tokens", 1), points("tokens", *powers(1, 64))),
-        "prefill": Phase(points("tokens", 128), points("tokens", 4096), {"tile_rows": 4, "tile_cols": 1024}),
+        "prefill": Phase(points("tokens", 128), points("tokens", 4096)),
     }),
 )
 

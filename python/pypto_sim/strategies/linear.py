@@ -21,8 +21,8 @@ def _tensors(c):
 
 OPERATOR = Operator(
     name="linear", title="Linear with bias", size_keys=("tokens", "hidden", "ffn"), tensors=_tensors,
-    defaults={"tokens": 1, "hidden": 4096, "ffn": 14336, "dtype": "bf16", "rows": 512, "m_tile": (16, 16),
-              "k_tile": (128, 512), "n_tile": (128, 128), "tile_rows": 16, "tile_cols": 512})
+    defaults={"tokens": 1, "hidden": 4096, "ffn": 14336, "dtype": "bf16", "rows": 512, "m_tile": (64, 64),
+              "k_tile": (64, 256), "n_tile": (256, 256), "tile_rows": 16, "tile_cols": 512})
 
 
 @functools.cache
@@ -106,7 +106,7 @@ STRATEGIES = (
              tensors=_fused_tensors, parts=_parts(2.0 ** -8, 2.0 ** -10), maturity="production"),
 )
 
-_PREFILL_TILES = {"m_tile": (128, 256), "k_tile": (64, 256), "n_tile": (256, 256), "tile_rows": 32}
+_PREFILL_TILES = {"m_tile": (256, 256), "k_tile": (128, 256), "n_tile": (128, 256), "tile_rows": 32}
 # The check of the ffn 14336 prefill takes 4096 of its columns: 17 GFLOP instead of 60, with the same tiles and paths.
 PRESETS = (
     Preset("llama3-8b", {"hidden": 4096, "ffn": 14336}, {

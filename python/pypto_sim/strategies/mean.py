@@ -13,7 +13,7 @@ from .inputs import draw_inputs
 
 OPERATOR = Operator(
     name="mean", title="mean", size_keys=("tokens", "width"),
-    defaults={"tokens": 8, "width": 4096, "dtype": "bf16", "rows": 64, "tile_rows": 1},
+    defaults={"tokens": 8, "width": 4096, "dtype": "bf16", "rows": 64, "tile_elements": 16384},
     tensors=lambda c: {"x": Arg(shape=(c["tokens"], c["width"]), dtype=c["dtype"]),
                        "out": Arg(shape=(c["tokens"], 1), dtype=c["dtype"], role="out")})
 
@@ -45,8 +45,13 @@ def uncast_kernel(rows: int, width: int, tile_rows: int, dtype: pypto.DataType):
     return mean_uncast
 
 
+def _tile_rows(c):
+    """Rows of a tile: a reduction takes at most 64 KB."""
+    return max(1, c["tile_elements"] // c["width"])
+
+
 def _launches(c):
-    return (Call(mean_kernel(min(c["rows"], c["tokens"]), c["width"], c["tile_rows"], dtype_of(c)), ("x", "out")),)
+    return (Call(mean_kernel(min(c["rows"], c["tokens"]), c["width"], _tile_rows(c), dtype_of(c)), ("x", "out")),)
 
 
 def golden(config, inputs=None, key="mean", sample=None):
@@ -82,7 +87,7 @@ STRATEGIES = (
 PRESETS = (
     Preset("hidden-4096", {"width": 4096}, {
         "decode": Phase(points("tokens", 8), points("tokens", *powers(1, 64))),
-        "prefill": Phase(points("tokens", 1000), points("tokens", 4096, width=7168), {"tile_rows": 2}),
+        "prefill": Phase(points("tokens", 1000), points("tokens", 4096, width=7168)),
     }),
 )
 
@@ -92,11 +97,11 @@ def _fp32(ctx):
     rows, width = min(config["rows"], config["tokens"]), config["width"]
     outcomes = {}
     for name in ("bf16", "fp16"):
-        kernel = uncast_kernel(rows, width, config["tile_rows"], ctx.dtype(name))
+        kernel = uncast_kernel(rows, width, _tile_rows(config), ctx.dtype(name))
         args = {k: Arg(shape=a.shape, dtype=name, role=a.role) for k, a in OPERATOR.tensors(config).items()}
         outcomes[name] = ctx.profiles(kernel, ("x", "out"), args)
     cast = ctx.check("sum_div")
-    uncast = ctx.run_kernel(uncast_kernel(rows, width, config["tile_rows"], ctx.dtype("bf16")), ("x", "out"),
+    uncast = ctx.run_kernel(uncast_kernel(rows, width, _tile_rows(config), ctx.dtype("bf16")), ("x", "out"),
                             OPERATOR.tensors({**config, "dtype": "bf16"}))
     error = (float(np.abs(as_float64(uncast["out"]) - as_float64(uncast["x"]).mean(-1, keepdims=True)).max())
              if uncast else math.nan)

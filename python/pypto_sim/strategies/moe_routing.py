@@ -35,8 +35,8 @@ OPERATOR = Operator(
     defaults={"tokens": 1, "experts": 160, "top": 8, "hidden": 0, "groups": 1, "top_groups": 1, "use_bias": True,
               "renormalise": True, "factor": 1.0, "expand_sigmoid": True,
               "gating": "sigmoid", "combine": False, "width": 4096,
-              "dtype": "bf16", "rows": 64, "tile_rows": 1, "m_tile": (16, 16), "k_tile": (128, 512),
-              "n_tile": (128, 128)})
+              "dtype": "bf16", "rows": 64, "tile_rows": 4, "m_tile": (16, 16), "k_tile": (256, 512),
+              "n_tile": (64, 64)})
 
 
 def gate_of(c, softmax: bool, **changes) -> Gate:
@@ -160,17 +160,18 @@ STRATEGIES = (
 )
 
 
-def _preset(name, decode, prefill, **values):
+def _preset(name, decode, prefill, tile_rows, **values):
+    prefill_tiles = {"tile_rows": tile_rows, "m_tile": (64, 64), "k_tile": (64, 256), "n_tile": (256, 256)}
     return Preset(name, values, {
         "decode": Phase(points("tokens", *decode), points("tokens", *powers(1, 64))),
-        "prefill": Phase(points("tokens", prefill), points("tokens", 4096), {"tile_rows": 4, "m_tile": (64, 64)})})
+        "prefill": Phase(points("tokens", prefill), points("tokens", 4096), prefill_tiles)})
 
 
 PRESETS = (
-    _preset("glm-4.5", (1, 32), 1026, experts=160, top=8),
-    _preset("llada2-mini", (8,), 1024, hidden=2048, width=2048, experts=256, top=8, groups=8, top_groups=4,
+    _preset("glm-4.5", (1, 32), 1026, 32, experts=160, top=8),
+    _preset("llada2-mini", (8,), 1024, 16, hidden=2048, width=2048, experts=256, top=8, groups=8, top_groups=4,
             factor=2.5),
-    _preset("minimax-m2", (16,), 512, hidden=3072, width=3072, experts=256, top=8),
+    _preset("minimax-m2", (16,), 512, 16, hidden=3072, width=3072, experts=256, top=8),
 )
 
 from .moe_claims import CLAIMS  # noqa: E402  (the claims use the strategies above)

@@ -3,10 +3,10 @@ import math
 
 import numpy as np
 
-from .base import Arg, Operator, Part, Phase, Preset, Strategy, Tolerance, powers
+from .base import DTYPES, Arg, Operator, Part, Phase, Preset, Strategy, Tolerance, powers
 from .base import Launch as Call
 from .check import as_float64, dtype_of
-from .inputs import draw_inputs
+from .inputs import draw_inputs, draw_one
 from .rope_kernels import fused_kernel, halves_kernel, pairs_explicit_kernel, pairs_kernel, rms_norm_kernel
 
 EPSILON = 1e-6
@@ -28,18 +28,22 @@ def _tensors(c):
     s, n, d = c["seq"], c["heads"], c["dim"]
     table = {name: Arg(shape=(s, 1, d), dtype=c["dtype"], make=lambda rng, f=f: f(_angles(np.arange(s), d)))
              for name, f in (("cos", np.cos), ("sin", np.sin))}
-    return {"x": Arg(shape=(s, n, d), dtype=c["dtype"]), "weight": Arg(shape=(1, 1, d), dtype=c["dtype"]), **table,
-            "out": Arg(shape=(s, n, d), dtype=c["dtype"], role="out")}
+    def weight(rng):
+        return rng.standard_normal(d, dtype=np.float32).astype(DTYPES[c["dtype"]].np_dtype).astype(np.float32)
+    return {"x": Arg(shape=(s, n, d), dtype=c["dtype"]), "weight": Arg(shape=(1, 1, d), dtype="fp32", make=weight),
+            **table, "out": Arg(shape=(s, n, d), dtype=c["dtype"], role="out")}
 
 
 OPERATOR = Operator(
     name="rope", title="RoPE", size_keys=("seq", "heads", "dim", "batch"), tensors=_tensors,
-    defaults={"seq": 1, "heads": 16, "dim": 128, "batch": 1, "layout": "halves", "dtype": "bf16", "rows": 64,
-              "tile_rows": 1, "tile_heads": 8, "step_heads": 128, "take": "gathermask"})
+    defaults={"seq": 1, "heads": 16, "dim": 128, "batch": 1, "layout": "halves", "dtype": "bf16", "rows": 256,
+              "tile_rows": 64, "tile_heads": 16, "step_heads": 128, "take": "gathermask"})
 
 
 def _rows(c):
-    return min(c["rows"], c["seq"]), (min(c["tile_rows"], c["seq"]), min(c["tile_heads"], c["heads"]))
+    """Tokens of one step, and (tokens, heads) of a tile: `tile_rows` counts tokens times heads."""
+    heads = min(c["tile_heads"], c["heads"])
+    return min(c["rows"], c["seq"]), (max(1, min(c["tile_rows"] // heads, c["seq"])), heads)
 
 
 def _halves_call(c, source):
@@ -51,20 +55,34 @@ def _standard_launches(c):
     if c["layout"] == "interleaved":
         return (_pairs_call(c, pairs_explicit_kernel),)
     rows, tile = _rows(c)
-    norm = rms_norm_kernel(rows, c["heads"], c["dim"], EPSILON, tile, dtype_of(c))
-    return Call(norm, ("x", "weight", "normed")), _halves_call(c, "normed")
+    norm = rms_norm_kernel(rows * c["heads"], c["dim"], EPSILON, tile[0] * tile[1], dtype_of(c))
+    return Call(norm, ("x_rows", "weight_row", "normed_rows")), _halves_call(c, "normed")
 
 
 def _standard_tensors(c):
     if c["layout"] == "interleaved":
         return {}
-    return {"normed": Arg(shape=(c["seq"], c["heads"], c["dim"]), dtype=c["dtype"], role="temp")}
+    shape, rows, dtype = (c["seq"], c["heads"], c["dim"]), (c["seq"] * c["heads"], c["dim"]), c["dtype"]
+    return {"normed": Arg(shape=shape, dtype=dtype, role="temp"), "x_rows": Arg(shape=rows, dtype=dtype, alias="x"),
+            "normed_rows": Arg(shape=rows, dtype=dtype, alias="normed", role="temp"),
+            "weight_row": Arg(shape=(1, c["dim"]), dtype="fp32", alias="weight")}
+
+
+def _fused_tensors(c):
+    if c["layout"] == "interleaved":
+        return {}
+    half = c["dim"] // 2
+    return {"weight_turned": Arg(shape=(1, 1, c["dim"]), dtype="fp32",
+                                 make=lambda rng: np.roll(draw_one(OPERATOR, c, "weight"), half, axis=-1))}
+
+
+FUSED_NAMES = ("x", "weight", "weight_turned", "cos", "sin", "out")
 
 
 def _fused_launches(c):
     rows, tile = _rows(c)
     return (Call(fused_kernel(rows, c["heads"], c["dim"], EPSILON, tile, dtype_of(c)),
-                 ("x", "weight", "cos", "sin", "out")),)
+                 FUSED_NAMES),)
 
 
 def _pairs_call(c, make, *more):
@@ -114,6 +132,7 @@ STRATEGIES = (
     Strategy(id="standard", label="view, neg, concat, mul, add (after an RMSNorm kernel)", launches=_standard_launches,
              tensors=_standard_tensors, parts=_standard_parts, maturity="reference"),
     Strategy(id="fused_rmsnorm", label="RMSNorm and RoPE in one kernel", launches=_fused_launches,
+             tensors=_fused_tensors,
              parts=lambda c: (Part(output="out", golden="norm_rope", tolerance=Tolerance(rtol=1e-2, atol=1e-2)),),
              misfit=lambda c: "no RMSNorm in front of an interleaved RoPE" if c["layout"] == "interleaved" else "",
              maturity="production"),
@@ -130,13 +149,13 @@ PRESETS = (
         "decode": Phase(({"seq": 1, "heads": 16}, {"seq": 7, "heads": 8}),
                         tuple({"seq": s, "heads": n} for n in _HEADS for s in powers(1, 64))),
         "prefill": Phase(({"seq": 1000, "heads": 16}, {"seq": 1000, "heads": 8}),
-                         tuple({"seq": s, "heads": n} for n in _HEADS for s in (4096, 32768)), {"tile_rows": 2}),
+                         tuple({"seq": s, "heads": n} for n in _HEADS for s in (4096, 32768))),
     }),
     Preset("interleaved", {"dim": 64, "layout": "interleaved"}, {
         "decode": Phase(({"batch": 4, "heads": 1, "seq": 2},), ({"batch": 4, "heads": 128, "seq": 2},),
-                        {"tile_rows": 2, "tile_heads": 16}),
+                        {"tile_rows": 2, "tile_heads": 32}),
         "prefill": Phase(({"batch": 1, "heads": 128, "seq": 256},), ({"batch": 2, "heads": 128, "seq": 4096},),
-                         {"tile_rows": 64, "tile_heads": 1, "step_heads": 8}),
+                         {"tile_rows": 128, "tile_heads": 1, "step_heads": 32}),
     }),
 )
 

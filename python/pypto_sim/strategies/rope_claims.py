@@ -51,7 +51,7 @@ def _distance(ctx):
         norm = rope.STRATEGIES[0].launches(c)[0]
         late = rope_kernels.halves_kernel(*shape, tile, dtype_of(c), distance)
         apart = [norm, Launch(late, ("normed", "cos", "sin", "out"))]
-        one = ctx.cost_of([Launch(fused, ("x", "weight", "cos", "sin", "out"))], rope.STRATEGIES[0], c)
+        one = ctx.cost_of([Launch(fused, rope.FUSED_NAMES)], rope.STRATEGIES[1], c)
         two = ctx.cost_of(apart, rope.STRATEGIES[0], c)
         gains[distance] = (1 - one["time_us"] / two["time_us"], gm_bytes(two) - gm_bytes(one))
     text = "; ".join(f"{d} operations between: fusion saves {g:.0%} of the time and {b:,} GM bytes"

@@ -11,11 +11,6 @@ def _turned(first, second):
     return pypto.concat([pypto.neg(second), first], dim=-1)
 
 
-def _normed(x, weight, spread):
-    """fp32 x times weight over the root mean square."""
-    return pypto.mul(pypto.div(x, spread), weight)
-
-
 def _spread(x, dim: int, epsilon: float):
     """Root mean square of the last axis of fp32 x, [.., 1]."""
     square = pypto.mul(pypto.sum(pypto.mul(x, x), dim=-1, keepdim=True), 1.0 / dim)
@@ -47,16 +42,16 @@ def halves_kernel(rows: int, heads: int, dim: int, tile: tuple[int, int], dtype:
 
 
 @functools.cache
-def rms_norm_kernel(rows: int, heads: int, dim: int, epsilon: float, tile: tuple[int, int], dtype: pypto.DataType):
-    """x [S, heads, dim], weight [1, 1, dim] -> out; fp32 inside."""
+def rms_norm_kernel(rows: int, dim: int, epsilon: float, tile_rows: int, dtype: pypto.DataType):
+    """x [rows of all heads, dim], weight [1, dim] fp32 -> out; fp32 inside."""
     @pypto.frontend.jit(runtime_options=NPU)
-    def rms_norm(x: pypto.Tensor([pypto.DYNAMIC, heads, dim], dtype), weight: pypto.Tensor([1, 1, dim], dtype),
-                 out: pypto.Tensor([pypto.DYNAMIC, heads, dim], dtype)):
+    def rms_norm(x: pypto.Tensor([pypto.DYNAMIC, dim], dtype), weight: pypto.Tensor([1, dim], pypto.DT_FP32),
+                 out: pypto.Tensor([pypto.DYNAMIC, dim], dtype)):
         for i in pypto.loop((x.shape[0] + rows - 1) // rows, name="rows", idx_name="i"):
-            pypto.set_vec_tile_shapes(tile[0], tile[1], dim)
-            t = pypto.cast(pypto.view(x, [rows, heads, dim], [i * rows, 0, 0]), pypto.DT_FP32)
-            y = _normed(t, pypto.cast(weight, pypto.DT_FP32), _spread(t, dim, epsilon))
-            pypto.assemble(pypto.cast(y, dtype), [i * rows, 0, 0], out)
+            pypto.set_vec_tile_shapes(tile_rows, dim)
+            t = pypto.cast(pypto.view(x, [rows, dim], [i * rows, 0]), pypto.DT_FP32)
+            y = pypto.mul(pypto.div(t, _spread(t, dim, epsilon)), weight)
+            pypto.assemble(pypto.cast(y, dtype), [i * rows, 0], out)
     return rms_norm
 
 
@@ -65,13 +60,18 @@ def fused_kernel(rows: int, heads: int, dim: int, epsilon: float, tile: tuple[in
                  between: int = 0):
     """RMSNorm, then `between` elementwise operations, then RoPE, in one kernel and in fp32.
 
-    The halves are read from x again and normalised with the same root mean square: a view at an offset of a tensor on
-    the chip would make a round trip through global memory.
+    x [S, heads, dim], weight and its halves exchanged [1, 1, dim] fp32, cos and sin [S, 1, dim] -> out.
+
+    The weight goes into the tables and the division by the root mean square comes last; the halves are read from x
+    again. A view at an offset of a tensor on the chip, and a weight spread over two axes, would make round trips
+    through global memory.
     """
     half = dim // 2
 
     @pypto.frontend.jit(runtime_options=NPU)
-    def rms_norm_rope(x: pypto.Tensor([pypto.DYNAMIC, heads, dim], dtype), weight: pypto.Tensor([1, 1, dim], dtype),
+    def rms_norm_rope(x: pypto.Tensor([pypto.DYNAMIC, heads, dim], dtype),
+                      weight: pypto.Tensor([1, 1, dim], pypto.DT_FP32),
+                      weight_turned: pypto.Tensor([1, 1, dim], pypto.DT_FP32),
                       cos: pypto.Tensor([pypto.DYNAMIC, 1, dim], dtype),
                       sin: pypto.Tensor([pypto.DYNAMIC, 1, dim], dtype),
                       out: pypto.Tensor([pypto.DYNAMIC, heads, dim], dtype)):
@@ -80,17 +80,13 @@ def fused_kernel(rows: int, heads: int, dim: int, epsilon: float, tile: tuple[in
             c = pypto.cast(pypto.view(cos, [rows, 1, dim], [i * rows, 0, 0]), pypto.DT_FP32)
             s = pypto.cast(pypto.view(sin, [rows, 1, dim], [i * rows, 0, 0]), pypto.DT_FP32)
             t = pypto.cast(pypto.view(x, [rows, heads, dim], [i * rows, 0, 0]), pypto.DT_FP32)
+            turned = pypto.cast(_turned(pypto.view(x, [rows, heads, half], [i * rows, 0, 0]),
+                                        pypto.view(x, [rows, heads, half], [i * rows, 0, half])), pypto.DT_FP32)
             spread = _spread(t, dim, epsilon)
-            h = _normed(t, pypto.cast(weight, pypto.DT_FP32), spread)
-            parts = []
-            for at in (0, half):
-                part = pypto.cast(pypto.view(x, [rows, heads, half], [i * rows, 0, at]), pypto.DT_FP32)
-                scale = pypto.cast(pypto.view(weight, [1, 1, half], [0, 0, at]), pypto.DT_FP32)
-                parts.append(_normed(part, scale, spread))
             for _ in range(between):
-                h, *parts = (pypto.mul(one, 1.0009765625) for one in (h, *parts))
-            y = pypto.add(pypto.mul(h, c), pypto.mul(s, _turned(*parts)))
-            pypto.assemble(pypto.cast(y, dtype), [i * rows, 0, 0], out)
+                t, turned = pypto.mul(t, 1.0009765625), pypto.mul(turned, 1.0009765625)
+            y = pypto.add(pypto.mul(t, pypto.mul(c, weight)), pypto.mul(pypto.mul(s, weight_turned), turned))
+            pypto.assemble(pypto.cast(pypto.div(y, spread), dtype), [i * rows, 0, 0], out)
     return rms_norm_rope
 
 
