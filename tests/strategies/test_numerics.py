@@ -86,7 +86,7 @@ def flash_config(**changes):
 def test_flash_prefill_keeps_sequences_apart():
     lengths = (40, 0, 100, 1)
     c = flash_config(phase="prefill", seq=sum(lengths))
-    args = {**sizes.tensors(c), **table._flash_tensors(c)}
+    args = {**sizes.tensors(c), **table.flash_tensors(c)}
     drawn = {n: inputs.draw("t", n, a) for n, a in args.items() if a.role == "in" and not a.alias}
     drawn["cu"] = np.cumsum([0, *lengths]).astype(np.int32)
     tensors = inputs.aliased(drawn | inputs.outputs(args), args)
@@ -108,9 +108,9 @@ def test_flash_decode_of_an_empty_sequence_is_zero():
     k, v = ((0.3 * rng.standard_normal((c["kv_heads"], 192, 32))).astype(BF16) for _ in range(2))
     cu = np.cumsum([0, *lengths]).astype(np.int32)
     out = np.full(q.shape, 9, BF16)
-    kernel = flash.decode_kernel(c["kv_heads"], group, 32, 64, ((16, 16), (32, 32), (32, 64)), (1, 8, 64), 32 ** -0.5,
+    kernel = flash.decode_kernel(c["kv_heads"], group, 32, 64, ((16, 16), (32, 32), (32, 64)), (8, 64), 32 ** -0.5,
                                  (1,), pypto.DT_BF16)
-    kernel(q, k, v, cu, out)
+    kernel(*(t.reshape(-1, 32) for t in (q, k, v)), cu, out.reshape(-1, 32))
     for b, (start, stop) in enumerate(zip(cu, cu[1:], strict=False)):
         rows = slice(b * c["kv_heads"], (b + 1) * c["kv_heads"])
         if stop == start:
@@ -123,14 +123,15 @@ def test_flash_decode_of_an_empty_sequence_is_zero():
 
 def test_the_950_operation_gives_the_values_of_the_hand_written_state():
     c = flash_config(phase="prefill", seq=64)
-    args = {**sizes.tensors(c), "band_t": table.transposed_band(c)}
+    args = {**sizes.tensors(c), **table.flat_tensors(c), "band_t": table.transposed_band(c)}
     outs = []
     for operation in (True, False):
-        tensors = {n: inputs.draw("t", n, a) for n, a in args.items() if a.role == "in"} | inputs.outputs(args)
+        drawn = {n: inputs.draw("t", n, a) for n, a in args.items() if a.role == "in" and not a.alias}
+        tensors = inputs.aliased(drawn | inputs.outputs(args), args)
         kernel = flash.online_op_kernel(c["heads"], c["kv_heads"], 32, 32, 64, ((32, 32), (32, 32), (32, 64)),
                                         32 ** -0.5, pypto.DT_BF16, operation)
         with pypto.config(device="950pr"), collected():
-            kernel(*(tensors[n] for n in ("q", "k", "v", "band_t", "out")))
+            kernel(*(tensors[n] for n in (*table.FLAT[:3], "band_t", "out_rows")))
         outs.append(tensors["out"].astype(np.float64))
     np.testing.assert_allclose(outs[0], sizes.golden(c, tensors), rtol=2.0 ** -6, atol=4e-3)
     np.testing.assert_allclose(outs[0], outs[1], rtol=2.0 ** -7, atol=1e-3)

@@ -10,101 +10,96 @@ from .check import dtype_of
 from .cost import gm_bytes
 
 OPERATOR = Operator(name="repeat_kv", title="repeat_kv", size_keys=("kv", "seq"), tensors=sizes.tensors,
-                    defaults=dict(sizes.OPERATOR.defaults))
+                    defaults={**sizes.OPERATOR.defaults, "chunk": 128})
 
 
-def _repeated(t, copies, kv_heads: int, group: int, length, block: int, dim: int, vec):
-    """copies [kv_heads group, length, dim] = every head of t [kv_heads, length, dim] `group` times, block by block."""
-    for n in pypto.loop((length + block - 1) // block, name="copy", idx_name="n"):
-        valid = pypto.min(block, length - n * block)
-        pypto.set_vec_tile_shapes(*vec)
-        part = pypto.view(t, [kv_heads, block, dim], [0, n * block, 0], valid_shape=[kv_heads, valid, dim])
-        part = pypto.unsqueeze(pypto.unsqueeze(part, 0), 2)
-        pypto.set_vec_tile_shapes(1, 1, *vec)
-        wide = pypto.expand_clone(part, [1, kv_heads, group, block, dim],
-                                  valid_shape=[1, kv_heads, group, valid, dim])
-        pypto.set_vec_tile_shapes(*vec)
-        wide = pypto.reshape(wide, [kv_heads * group, block, dim], valid_shape=[kv_heads * group, valid, dim])
-        pypto.assemble(wide, [0, n * block, 0], copies)
+def _repeated(t, kv_heads: int, group: int, length: int, chunk: int, dim: int, name: str):
+    """[kv_heads group length, dim]: every head of t [kv_heads length, dim] `group` times, copied chunk by chunk."""
+    wide = pypto.tensor([kv_heads * group, length, dim], t.dtype, name)
+    for h in pypto.loop(kv_heads, name="copy_heads", idx_name="c"):
+        for n in pypto.loop((length + chunk - 1) // chunk, name="copy", idx_name="n"):
+            valid = pypto.min(chunk, length - n * chunk)
+            pypto.set_vec_tile_shapes(chunk, dim)
+            part = pypto.view(t, [chunk, dim], [h * length + n * chunk, 0], valid_shape=[valid, dim])
+            part = pypto.unsqueeze(pypto.unsqueeze(pypto.unsqueeze(part, 0), 0), 2)
+            pypto.set_vec_tile_shapes(1, 1, 1, chunk, dim)
+            part = pypto.expand_clone(part, [1, 1, group, chunk, dim], valid_shape=[1, 1, group, valid, dim])
+            pypto.set_vec_tile_shapes(1, chunk, dim)
+            part = pypto.reshape(part, [group, chunk, dim], valid_shape=[group, valid, dim])
+            pypto.assemble(part, [h * group, n * chunk, 0], wide)
+    return pypto.reshape(wide, [kv_heads * group * length, dim], inplace=True)
 
 
 @functools.cache
-def expand_decode_kernel(kv_heads: int, group: int, dim: int, kv: int, block: int, cube: tuple, vec: tuple,
+def expand_decode_kernel(kv_heads: int, group: int, dim: int, kv: int, block: int, chunk: int, cube: tuple, vec: tuple,
                          scale: float, unroll: tuple[int, ...], dtype: pypto.DataType):
-    """q [kv_heads, group, dim], k and v [kv_heads, kv, dim] -> out; attention reads copies of k and v per head."""
+    """q [heads, dim], k and v [kv_heads kv, dim] -> out; attention reads copies of k and v per query head."""
     heads = kv_heads * group
 
     @pypto.frontend.jit(runtime_options=NPU)
-    def repeat_kv_decode(q: pypto.Tensor([heads, 1, dim], dtype), k: pypto.Tensor([kv_heads, kv, dim], dtype),
-                         v: pypto.Tensor([kv_heads, kv, dim], dtype), out: pypto.Tensor([heads, 1, dim], dtype)):
-        wide_k = pypto.tensor([heads, kv, dim], dtype, "k_repeated")
-        wide_v = pypto.tensor([heads, kv, dim], dtype, "v_repeated")
-        tile = (1, min(block, 64), dim)
-        _repeated(k, wide_k, kv_heads, group, kv, min(block, kv), dim, tile)
-        _repeated(v, wide_v, kv_heads, group, kv, min(block, kv), dim, tile)
-        m, s, o = online.state(heads, 1, dim)
+    def repeat_kv_decode(q: pypto.Tensor([heads, dim], dtype), k: pypto.Tensor([kv_heads * kv, dim], dtype),
+                         v: pypto.Tensor([kv_heads * kv, dim], dtype), out: pypto.Tensor([heads, dim], dtype)):
+        wide_k = _repeated(k, kv_heads, group, kv, chunk, dim, "k_repeated")
+        wide_v = _repeated(v, kv_heads, group, kv, chunk, dim, "v_repeated")
+        carried = online.state(heads, dim)
         for j in pypto.loop((kv + block - 1) // block, name="keys", idx_name="j", unroll_list=list(unroll),
                             submit_before_loop=True):
-            pypto.set_cube_tile_shapes(*cube)
+            pypto.set_cube_tile_shapes(*map(list, cube))
             pypto.set_vec_tile_shapes(*vec)
-            valid = [heads, pypto.min(block, kv - j * block), dim]
-            kt = pypto.view(wide_k, [heads, block, dim], [0, j * block, 0], valid_shape=valid)
-            vt = pypto.view(wide_v, [heads, block, dim], [0, j * block, 0], valid_shape=valid)
-            online.step(j, (m, s, o), q, kt, vt, None, scale, dtype, False, out, [0, 0, 0])
+            valid = pypto.min(block, kv - j * block)
+            queries = [pypto.view(q, [1, dim], [n, 0]) for n in range(heads)]
+            keys, values = ([pypto.view(t, [block, dim], [n * kv + j * block, 0], valid_shape=[valid, dim])
+                             for n in range(heads)] for t in (wide_k, wide_v))
+            online.step(j, carried, queries, keys, values, valid, None, 1, scale, dtype, False, out,
+                        list(range(heads)))
     return repeat_kv_decode
 
 
 @functools.cache
-def expand_prefill_kernel(kv_heads: int, group: int, dim: int, seq: int, rows: int, block: int, cube: tuple,
-                          vec: tuple, scale: float, unroll: tuple[int, ...], dtype: pypto.DataType):
-    """q [heads, seq, dim], k and v [kv_heads, seq, dim], band -> out; causal, on copies of k and v per query head."""
+def expand_prefill_kernel(kv_heads: int, group: int, dim: int, seq: int, rows: int, block: int, chunk: int,
+                          cube: tuple, vec: tuple, scale: float, unroll: tuple[int, ...], dtype: pypto.DataType):
+    """q [heads seq, dim], k and v [kv_heads seq, dim], band -> out; causal, on copies of k and v per query head."""
     heads = kv_heads * group
 
     @pypto.frontend.jit(runtime_options=NPU)
-    def repeat_kv_prefill(q: pypto.Tensor([heads, seq, dim], dtype), k: pypto.Tensor([kv_heads, seq, dim], dtype),
-                          v: pypto.Tensor([kv_heads, seq, dim], dtype),
-                          band: pypto.Tensor([rows, 2 * block + rows], dtype),
-                          out: pypto.Tensor([heads, seq, dim], dtype)):
-        wide_k = pypto.tensor([heads, seq, dim], dtype, "k_repeated")
-        wide_v = pypto.tensor([heads, seq, dim], dtype, "v_repeated")
-        _repeated(k, wide_k, kv_heads, group, seq, block, dim, (1, 64, dim))
-        _repeated(v, wide_v, kv_heads, group, seq, block, dim, (1, 64, dim))
-        m, s, o = online.state(group, rows, dim)
-        for h in pypto.loop(kv_heads, name="kv_heads", idx_name="h", submit_before_loop=True):
+    def repeat_kv_prefill(q: pypto.Tensor([heads * seq, dim], dtype), k: pypto.Tensor([kv_heads * seq, dim], dtype),
+                          v: pypto.Tensor([kv_heads * seq, dim], dtype),
+                          band: pypto.Tensor([group * rows, 2 * block + rows], dtype),
+                          out: pypto.Tensor([heads * seq, dim], dtype)):
+        wide_k = _repeated(k, kv_heads, group, seq, chunk, dim, "k_repeated")
+        wide_v = _repeated(v, kv_heads, group, seq, chunk, dim, "v_repeated")
+        carried = online.state(group * rows, dim)
+        for h in pypto.loop(kv_heads, name="heads", idx_name="h", submit_before_loop=True):
             for i in pypto.loop((seq + rows - 1) // rows, name="rows", idx_name="i"):
                 last = pypto.min(seq, (i + 1) * rows)
                 for j in pypto.loop((last + block - 1) // block, name="keys", idx_name="j",
                                     unroll_list=list(unroll)):
-                    pypto.set_cube_tile_shapes(*cube)
+                    pypto.set_cube_tile_shapes(*map(list, cube))
                     pypto.set_vec_tile_shapes(*vec)
-                    valid = [group, pypto.min(block, last - j * block), dim]
-                    qt = pypto.view(q, [group, rows, dim], [h * group, i * rows, 0])
-                    kt = pypto.view(wide_k, [group, block, dim], [h * group, j * block, 0], valid_shape=valid)
-                    vt = pypto.view(wide_v, [group, block, dim], [h * group, j * block, 0], valid_shape=valid)
+                    valid = pypto.min(block, last - j * block)
+                    heads_here = [h * group + n for n in range(group)]
+                    targets = [n * seq + i * rows for n in heads_here]
+                    queries = [pypto.view(q, [rows, dim], [target, 0]) for target in targets]
+                    keys, values = ([pypto.view(t, [block, dim], [n * seq + j * block, 0], valid_shape=[valid, dim])
+                                     for n in heads_here] for t in (wide_k, wide_v))
                     hidden = None
                     if pypto.is_loop_end(j):
-                        hidden = online.window(band, rows, block, i * rows - j * block, vec)
-                    online.step(j, (m, s, o), qt, kt, vt, hidden, scale, dtype, False, out,
-                                [h * group, i * rows, 0])
+                        hidden = online.window(band, group * rows, block, i * rows - j * block)
+                    online.step(j, carried, queries, keys, values, valid, hidden, rows, scale, dtype, False, out,
+                                targets, pypto.min(rows, seq - i * rows), online.rows_there(q, targets, rows))
     return repeat_kv_prefill
 
 
 def _expand_launches(c):
     block, g = table.key_block(c), table.group(c)
-    rest = (table._hashable(table._cube(c)), table.vec(c, block), table._scale(c), tuple(c["unroll"]), dtype_of(c))
+    length = c["kv"] if c["phase"] == "decode" else c["seq"]
+    rest = (min(c["chunk"], length), table._cube(c), table.vec(c, block), table._scale(c), tuple(c["unroll"]),
+            dtype_of(c))
     if c["phase"] == "decode":
-        return (Launch(expand_decode_kernel(c["kv_heads"], g, c["dim"], c["kv"], block, *rest),
-                       ("q_heads", "k", "v", "out_heads")),)
-    return (Launch(expand_prefill_kernel(c["kv_heads"], g, c["dim"], c["seq"], table.row_tile(c), block, *rest),
-                   ("q", "k", "v", "band", "out")),)
-
-
-def _expand_tensors(c):
-    from .base import Arg
-    if c["phase"] == "prefill":
-        return table.band_tensors(c)
-    return {name: Arg(shape=(c["heads"], 1, c["dim"]), dtype=c["dtype"], alias=name.split("_")[0], role=role)
-            for name, role in (("q_heads", "in"), ("out_heads", "out"))}
+        kernel = expand_decode_kernel(c["kv_heads"], g, c["dim"], c["kv"], block, *rest)
+    else:
+        kernel = expand_prefill_kernel(c["kv_heads"], g, c["dim"], c["seq"], table.row_tile(c), block, *rest)
+    return (Launch(kernel, table.online_names(c)),)
 
 
 def golden(config, inputs=None, key="out", sample=None):
@@ -115,8 +110,8 @@ def golden(config, inputs=None, key="out", sample=None):
 _PART = (Part(output="out", golden="out", tolerance=Tolerance(rtol=5e-3, atol=5e-3)),)
 STRATEGIES = (
     Strategy(id="expand_clone", label="unsqueeze, expand_clone, reshape, then attention", launches=_expand_launches,
-             tensors=_expand_tensors, parts=lambda c: _PART, maturity="reference"),
-    Strategy(id="head_loop", label="query heads of a group share the KV head in the loop", tensors=table.band_tensors,
+             tensors=table.online_tensors, parts=lambda c: _PART, maturity="reference"),
+    Strategy(id="head_loop", label="query heads of a group share the KV head in the loop", tensors=table.online_tensors,
              launches=lambda c: (Launch(table.online_kernel(c), table.online_names(c)),), parts=lambda c: _PART,
              maturity="production"),
 )

@@ -52,7 +52,7 @@ def _online_o1(ctx):
     large = max(large, 4 * small)
     peaks = {s: ctx.estimate("online", **{axis: s})["peak_bytes"]["UB"] for s in (small, large)}
     tested = {**c, "kv": 700, "seq": 200}
-    args = {**table_tensors(tested), **table.band_tensors(tested)}
+    args = {**table_tensors(tested), **table.online_tensors(tested)}
     rng = np.random.default_rng(0)
     sign = {name: np.sign(rng.standard_normal(args[name].shape)) for name in ("q", "k")}
     sign["k"] = np.broadcast_to(sign["k"][..., :1], args["k"].shape) * np.sign(sign["q"].flat[0])
@@ -131,7 +131,7 @@ def _fp32_error(ctx, split):
             pypto.set_cube_tile_shapes([16, 16], [128, 128], [64, 64])
             pypto.set_vec_tile_shapes(8, keys)
             _, p, _ = local_softmax(scores)
-            out[:] = weighted(p, v, dtype, split)
+            out[:] = weighted(p, [v], rows, rows, dtype, split)
         return one_block
     args = {"scores": Arg(shape=(rows, keys), dtype="fp32"), "v": Arg(shape=(keys, dim), dtype="bf16"),
             "out": Arg(shape=(rows, dim), dtype="fp32", role="out")}
@@ -143,13 +143,13 @@ def _fp32_error(ctx, split):
 
 @_dense
 def _online_op(ctx):
-    c = {**ctx.config(), "phase": "prefill", "seq": 512, "m_tile": (128, 128), "vec_rows": 16, "rows": 128}
+    c = {**ctx.config(), "phase": "prefill", "seq": 512, "m_tile": (128, 128)}
     block = table.key_block(c)
-    names, results, costs, ops = ("q", "k", "v", "band_t", "out"), {}, {}, {}
-    args = {**table_tensors(c), "band_t": table.transposed_band(c)}
+    names, results, costs, ops = (*table.FLAT[:3], "band_t", "out_rows"), {}, {}, {}
+    args = {**table_tensors(c), **table.flat_tensors(c), "band_t": table.transposed_band(c)}
     for form in ("operation", "hand"):
         kernel = flash.online_op_kernel(c["heads"], c["kv_heads"], c["dim"], table.row_tile(c), block,
-                                        table._hashable(table._cube(c)), c["dim"] ** -0.5, dtype_of(c),
+                                        table._cube(c), c["dim"] ** -0.5, dtype_of(c),
                                         form == "operation")
         results[form] = ctx.run_kernel(kernel, names, args, device="950pr")
         costs[form] = ctx.cost_of([Launch(kernel, names)], None, c, args=args, device="950pr")

@@ -1,4 +1,4 @@
-"""Fused flash attention: all heads and a tile of queries in one step, sequences of different length in one launch.
+"""Fused flash attention: several heads and a tile of queries in one step, sequences of different length in one launch.
 
 Policy for a query that sees no key: its output is 0.
 """
@@ -6,77 +6,78 @@ import functools
 
 import pypto_sim as pypto
 
-from .online import step, window
+from .online import key_tiles, kv_heads_of, rows_there, state, step, window
 from .parts import NPU
 
 
 @functools.cache
 def decode_kernel(kv_heads: int, group: int, dim: int, block: int, cube: tuple, vec: tuple, scale: float,
                   unroll: tuple[int, ...], dtype: pypto.DataType):
-    """q [B kv_heads, group, dim], k and v [kv_heads, T, dim] packed, cu [B + 1] -> out as q. One query a sequence."""
+    """q [B kv_heads group, dim], k and v [kv_heads T, dim] packed, cu [B + 1] -> out as q. One query a sequence."""
+    heads = kv_heads * group
+
     @pypto.frontend.jit(runtime_options=NPU)
-    def flash_decode(q: pypto.Tensor([pypto.DYNAMIC, group, dim], dtype),
-                     k: pypto.Tensor([kv_heads, pypto.DYNAMIC, dim], dtype),
-                     v: pypto.Tensor([kv_heads, pypto.DYNAMIC, dim], dtype),
-                     cu: pypto.Tensor([pypto.DYNAMIC], pypto.DT_INT32),
-                     out: pypto.Tensor([pypto.DYNAMIC, group, dim], dtype)):
-        m = pypto.tensor([kv_heads, group, 1], pypto.DT_FP32, "m")
-        s = pypto.tensor([kv_heads, group, 1], pypto.DT_FP32, "l")
-        o = pypto.tensor([kv_heads, group, dim], pypto.DT_FP32, "o")
+    def flash_decode(q: pypto.Tensor([pypto.DYNAMIC, dim], dtype), k: pypto.Tensor([pypto.DYNAMIC, dim], dtype),
+                     v: pypto.Tensor([pypto.DYNAMIC, dim], dtype), cu: pypto.Tensor([pypto.DYNAMIC], pypto.DT_INT32),
+                     out: pypto.Tensor([pypto.DYNAMIC, dim], dtype)):
+        packed = k.shape[0] // kv_heads
+        carried = state(heads, dim)
         for b in pypto.loop(cu.shape[0] - 1, name="sequences", idx_name="b"):
             begin = cu[b]
             length = cu[b + 1] - begin
             pypto.set_vec_tile_shapes(*vec)
             if length == 0:
-                pypto.assemble(pypto.full([kv_heads, group, dim], 0.0, dtype), [b * kv_heads, 0, 0], out)
+                pypto.assemble(pypto.full([heads, dim], 0.0, dtype), [b * heads, 0], out)
             for j in pypto.loop((length + block - 1) // block, name="keys", idx_name="j", unroll_list=list(unroll)):
-                pypto.set_cube_tile_shapes(*cube)
+                pypto.set_cube_tile_shapes(*map(list, cube))
                 pypto.set_vec_tile_shapes(*vec)
-                valid = [kv_heads, pypto.min(block, length - j * block), dim]
-                qt = pypto.view(q, [kv_heads, group, dim], [b * kv_heads, 0, 0])
-                kt = pypto.view(k, [kv_heads, block, dim], [0, begin + j * block, 0], valid_shape=valid)
-                vt = pypto.view(v, [kv_heads, block, dim], [0, begin + j * block, 0], valid_shape=valid)
-                step(j, (m, s, o), qt, kt, vt, None, scale, dtype, False, out, [b * kv_heads, 0, 0])
+                valid = pypto.min(block, length - j * block)
+                targets = [b * heads + h * group for h in range(kv_heads)]
+                queries = [pypto.view(q, [group, dim], [target, 0]) for target in targets]
+                keys, values = ([pypto.view(t, [block, dim], [h * packed + begin + j * block, 0],
+                                            valid_shape=[valid, dim]) for h in range(kv_heads)] for t in (k, v))
+                step(j, carried, queries, keys, values, valid, None, group, scale, dtype, False, out, targets)
     return flash_decode
 
 
 @functools.cache
-def prefill_kernel(kv_heads: int, group: int, dim: int, rows: int, block: int, cube: tuple, vec: tuple, scale: float,
-                   unroll: tuple[int, ...], dtype: pypto.DataType):
-    """q [kv_heads, group, T, dim], k and v [kv_heads, 1, T, dim], both packed along T by cu [B + 1]; causal -> out.
+def prefill_kernel(heads: int, kv_heads: int, together: int, dim: int, rows: int, block: int, cube: tuple, vec: tuple,
+                   scale: float, unroll: tuple[int, ...], dtype: pypto.DataType):
+    """q [heads T, dim], k and v [kv_heads T, dim], both packed along T by cu [B + 1]; causal -> out.
 
-    band [rows, 2 block + rows]: 0 for u <= r + block, MASKED beyond; a window of it masks the last block of a row tile
-    (`block` is a multiple of `rows`, so no other block meets the diagonal).
+    band [together rows, 2 block + rows]: 0 for u <= r + block, MASKED beyond; a window of it masks the last block of a
+    row tile (`block` is a multiple of `rows`, so no other block meets the diagonal).
     """
+    group = heads // kv_heads
+
     @pypto.frontend.jit(runtime_options=NPU)
-    def flash_prefill(q: pypto.Tensor([kv_heads, group, pypto.DYNAMIC, dim], dtype),
-                      k: pypto.Tensor([kv_heads, 1, pypto.DYNAMIC, dim], dtype),
-                      v: pypto.Tensor([kv_heads, 1, pypto.DYNAMIC, dim], dtype),
-                      band: pypto.Tensor([rows, 2 * block + rows], dtype),
+    def flash_prefill(q: pypto.Tensor([pypto.DYNAMIC, dim], dtype), k: pypto.Tensor([pypto.DYNAMIC, dim], dtype),
+                      v: pypto.Tensor([pypto.DYNAMIC, dim], dtype),
+                      band: pypto.Tensor([together * rows, 2 * block + rows], dtype),
                       cu: pypto.Tensor([pypto.DYNAMIC], pypto.DT_INT32),
-                      out: pypto.Tensor([kv_heads, group, pypto.DYNAMIC, dim], dtype)):
-        m = pypto.tensor([kv_heads, group, rows, 1], pypto.DT_FP32, "m")
-        s = pypto.tensor([kv_heads, group, rows, 1], pypto.DT_FP32, "l")
-        o = pypto.tensor([kv_heads, group, rows, dim], pypto.DT_FP32, "o")
+                      out: pypto.Tensor([pypto.DYNAMIC, dim], dtype)):
+        packed = q.shape[0] // heads
+        carried = state(together * rows, dim)
         for b in pypto.loop(cu.shape[0] - 1, name="sequences", idx_name="b"):
             begin = cu[b]
             length = cu[b + 1] - begin
             for i in pypto.loop((length + rows - 1) // rows, name="rows", idx_name="i"):
                 last = pypto.min(length, (i + 1) * rows)
-                for j in pypto.loop((last + block - 1) // block, name="keys", idx_name="j",
-                                    unroll_list=list(unroll)):
-                    pypto.set_cube_tile_shapes(*cube)
-                    pypto.set_vec_tile_shapes(1, *vec)
-                    valid = [kv_heads, 1, pypto.min(block, last - j * block), dim]
-                    qt = pypto.view(q, [kv_heads, group, rows, dim], [0, 0, begin + i * rows, 0],
-                                    valid_shape=[kv_heads, group, pypto.min(rows, length - i * rows), dim])
-                    kt = pypto.view(k, [kv_heads, 1, block, dim], [0, 0, begin + j * block, 0], valid_shape=valid)
-                    vt = pypto.view(v, [kv_heads, 1, block, dim], [0, 0, begin + j * block, 0], valid_shape=valid)
-                    hidden = None
-                    if pypto.is_loop_end(j):
-                        hidden = pypto.unsqueeze(window(band, rows, block, i * rows - j * block, vec), 0)
-                        pypto.set_vec_tile_shapes(1, *vec)
-                    step(j, (m, s, o), qt, kt, vt, hidden, scale, dtype, False, out, [0, 0, begin + i * rows, 0])
+                for h in pypto.loop(heads // together, name="heads", idx_name="h"):
+                    for j in pypto.loop((last + block - 1) // block, name="keys", idx_name="j",
+                                        unroll_list=list(unroll)):
+                        pypto.set_cube_tile_shapes(*map(list, cube))
+                        pypto.set_vec_tile_shapes(*vec)
+                        targets = [(h * together + n) * packed + begin + i * rows for n in range(together)]
+                        queries = [pypto.view(q, [rows, dim], [target, 0]) for target in targets]
+                        seen = pypto.min(block, last - j * block)
+                        keys, values = (key_tiles(t, block, dim, *kv_heads_of(h, together, group), packed,
+                                                  begin + j * block, seen) for t in (k, v))
+                        hidden = None
+                        if pypto.is_loop_end(j):
+                            hidden = window(band, together * rows, block, i * rows - j * block)
+                        step(j, carried, queries, keys, values, seen, hidden, rows, scale, dtype, False, out, targets,
+                             pypto.min(rows, length - i * rows), rows_there(q, targets, rows))
     return flash_prefill
 
 
@@ -85,7 +86,7 @@ def online_op_kernel(heads: int, kv_heads: int, dim: int, rows: int, block: int,
                      dtype: pypto.DataType, operation: bool):
     """Causal attention on transposed tiles, one head at a time: scores [block, rows], output [dim, rows].
 
-    q [heads, S, dim], k and v [kv_heads, S, dim], band [2 block + rows, rows] (0 for u <= r + block, MASKED beyond).
+    q [heads S, dim], k and v [kv_heads S, dim], band [2 block + rows, rows] (0 for u <= r + block, MASKED beyond).
     operation: experimental.online_softmax and online_softmax_update (950); otherwise the same steps written by hand.
     """
     group = heads // kv_heads
@@ -107,26 +108,23 @@ def online_op_kernel(heads: int, kv_heads: int, dim: int, rows: int, block: int,
                 pypto.add(pypto.mul(o, old), pypto.mul(product, now)))
 
     @pypto.frontend.jit(runtime_options=NPU)
-    def flash_transposed(q: pypto.Tensor([heads, pypto.DYNAMIC, dim], dtype),
-                         k: pypto.Tensor([kv_heads, pypto.DYNAMIC, dim], dtype),
-                         v: pypto.Tensor([kv_heads, pypto.DYNAMIC, dim], dtype),
+    def flash_transposed(q: pypto.Tensor([pypto.DYNAMIC, dim], dtype), k: pypto.Tensor([pypto.DYNAMIC, dim], dtype),
+                         v: pypto.Tensor([pypto.DYNAMIC, dim], dtype),
                          band: pypto.Tensor([2 * block + rows, rows], dtype),
-                         out: pypto.Tensor([heads, pypto.DYNAMIC, dim], dtype)):
-        length = q.shape[1]
+                         out: pypto.Tensor([pypto.DYNAMIC, dim], dtype)):
+        length = q.shape[0] // heads
         m = pypto.tensor([1, rows], pypto.DT_FP32, "m")
         s = pypto.tensor([1, rows], pypto.DT_FP32, "l")
         o = pypto.tensor([dim, rows], pypto.DT_FP32, "o")
         for h in pypto.loop(heads, name="heads", idx_name="h"):
             for i in pypto.loop(length // rows, name="rows", idx_name="i"):
                 for j in pypto.loop(((i + 1) * rows + block - 1) // block, name="keys", idx_name="j"):
-                    pypto.set_cube_tile_shapes(*cube)
+                    pypto.set_cube_tile_shapes(*map(list, cube))
                     pypto.set_vec_tile_shapes(block, 16)
-                    qt = pypto.reshape(pypto.view(q, [1, rows, dim], [h, i * rows, 0]), [rows, dim])
-                    valid = pypto.min(block, (i + 1) * rows - j * block)
-                    kt = pypto.reshape(pypto.view(k, [1, block, dim], [h // group, j * block, 0]), [block, dim],
-                                       valid_shape=[valid, dim])
-                    vt = pypto.reshape(pypto.view(v, [1, block, dim], [h // group, j * block, 0]), [block, dim],
-                                       valid_shape=[valid, dim])
+                    valid = [pypto.min(block, (i + 1) * rows - j * block), dim]
+                    qt = pypto.view(q, [rows, dim], [h * length + i * rows, 0])
+                    kt, vt = (pypto.view(t, [block, dim], [h // group * length + j * block, 0], valid_shape=valid)
+                              for t in (k, v))
                     scores = pypto.matmul(kt, qt, pypto.DT_FP32, b_trans=True)
                     if pypto.is_loop_end(j):
                         hidden = pypto.view(band, [block, rows], [block - i * rows + j * block, 0])
@@ -138,6 +136,7 @@ def online_op_kernel(heads: int, kv_heads: int, dim: int, rows: int, block: int,
                     else:
                         m[:], s[:], o[:] = update(m, s, o, top, total, product)
                     if pypto.is_loop_end(j):
-                        done = pypto.transpose(pypto.cast(pypto.div(o, s), dtype), 0, 1)
-                        pypto.assemble(pypto.unsqueeze(done, 0), [h, i * rows, 0], out)
+                        done = pypto.cast(pypto.div(o, s), dtype)
+                        pypto.set_vec_tile_shapes(dim, 16)
+                        pypto.assemble(pypto.transpose(done, 0, 1), [h * length + i * rows, 0], out)
     return flash_transposed

@@ -3,7 +3,7 @@ import functools
 
 import pypto_sim as pypto
 
-from .online import step
+from .online import state, step
 from .parts import NPU
 
 
@@ -17,12 +17,10 @@ def sparse_kernel(heads: int, dim: int, v_dim: int, topk: int, block: int, page:
                      table: pypto.Tensor([1, pages], pypto.DT_INT32),
                      picked: pypto.Tensor([pypto.DYNAMIC, topk], pypto.DT_INT32),
                      out: pypto.Tensor([pypto.DYNAMIC, v_dim], dtype)):
-        m = pypto.tensor([heads, 1], pypto.DT_FP32, "m")
-        s = pypto.tensor([heads, 1], pypto.DT_FP32, "l")
-        o = pypto.tensor([heads, v_dim], pypto.DT_FP32, "o")
+        carried = state(heads, v_dim)
         for t in pypto.loop(picked.shape[0], name="tokens", idx_name="t"):
             for j in pypto.loop(topk // block, name="picked", idx_name="j", unroll_list=list(unroll)):
-                pypto.set_cube_tile_shapes(*cube)
+                pypto.set_cube_tile_shapes(*map(list, cube))
                 pypto.set_vec_tile_shapes(1, max(block, pages))
                 position = pypto.view(picked, [1, block], [t, j * block])
                 logical = pypto.cast(pypto.mul(pypto.cast(position, pypto.DT_FP32), 1.0 / page), pypto.DT_INT32,
@@ -35,5 +33,5 @@ def sparse_kernel(heads: int, dim: int, v_dim: int, topk: int, block: int, page:
                 pypto.set_vec_tile_shapes(*vec)
                 qt = pypto.view(q, [heads, dim], [t * heads, 0])
                 values = pypto.view(rows, [block, v_dim], [0, 0])
-                step(j, (m, s, o), qt, rows, values, None, scale, dtype, False, out, [t * heads, 0])
+                step(j, carried, [qt], [rows], [values], block, None, heads, scale, dtype, False, out, [t * heads])
     return sparse_flash
