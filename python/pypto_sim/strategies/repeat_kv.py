@@ -77,11 +77,11 @@ def expand_prefill_kernel(kv_heads: int, group: int, dim: int, seq: int, rows: i
                     pypto.set_cube_tile_shapes(*map(list, cube))
                     pypto.set_vec_tile_shapes(*vec)
                     valid = pypto.min(block, last - j * block)
-                    heads_here = [h * group + n for n in range(group)]
-                    targets = [n * seq + i * rows for n in heads_here]
+                    targets = [(h * group + n) * seq + i * rows for n in range(group)]
                     queries = [pypto.view(q, [rows, dim], [target, 0]) for target in targets]
-                    keys, values = ([pypto.view(t, [block, dim], [n * seq + j * block, 0], valid_shape=[valid, dim])
-                                     for n in heads_here] for t in (wide_k, wide_v))
+                    keys, values = ([pypto.view(t, [block, dim], [(h * group + n) * seq + j * block, 0],
+                                                valid_shape=[valid, dim]) for n in range(group)]
+                                    for t in (wide_k, wide_v))
                     hidden = None
                     if pypto.is_loop_end(j):
                         hidden = online.window(band, group * rows, block, i * rows - j * block)

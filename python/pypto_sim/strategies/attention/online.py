@@ -21,7 +21,8 @@ def step(j, carried, queries, keys, values, seen, hidden, rows: int, scale: floa
         if pypto.is_loop_end(j):
             _store(pypto.div(product, total), rows, dtype, out, targets, valid)
         else:
-            m[:], s[:], o[:] = top, total, product
+            # a stack of products is put together on its way through UB
+            m[:], s[:], o[:] = top, total, product if len(queries) == 1 else pypto.mul(product, 1.0)
     else:
         new_m, new_s, new_o = merged(m, s, o, top, total, product)
         if pypto.is_loop_end(j):

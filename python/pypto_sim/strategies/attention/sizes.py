@@ -56,7 +56,7 @@ OPERATOR = Operator(
     name="attention", title="Attention", size_keys=("kv", "seq", "tokens"), tensors=tensors,
     defaults={"kv": 4096, "seq": 1024, "tokens": 1, "heads": 32, "kv_heads": 8, "dim": 128, "v_dim": 128, "topk": 0,
               "page": 128, "dtype": "bf16", "block": 512, "flash_block": 2048, "rows": 128, "m_tile": (16, 16),
-              "k_tile": (128, 128), "n_tile": (128, 128), "vec_rows": 64, "step_heads": 8, "gather_rows": 32,
+              "k_tile": (128, 128), "n_tile": (128, 128), "vec_elements": 8192, "step_heads": 8, "gather_rows": 32,
               "unroll": (2, 1),
               "split_p": False})
 

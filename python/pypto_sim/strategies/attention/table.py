@@ -6,8 +6,6 @@ from ..check import dtype_of
 from . import flash, online, sparse_flash, whole_row
 from .sizes import causal_band, tensors
 
-VEC_ELEMENTS = 8192    # 32 KB of fp32: scores, exp and their statistics fit UB together
-
 FLAT = ("q_rows", "k_rows", "v_rows", "out_rows")
 
 
@@ -37,10 +35,14 @@ def key_block(c: Config, name: str = "block") -> int:
 
 
 def vec(c: Config, block: int):
-    """Vector tile of [rows, keys]: at most 32 KB of fp32."""
+    """Vector tile of [rows, keys] with `vec_elements`: scores, exp and their statistics have to fit UB together."""
     last = max(block, c["dim"])
-    fits = max(1, VEC_ELEMENTS // last)
-    return min(c["vec_rows"], 1 << fits.bit_length() - 1), last
+    return rows_that_fit(c, last), last
+
+
+def rows_that_fit(c: Config, width: int) -> int:
+    """Rows of a vector tile of that width, a power of two."""
+    return 1 << max(1, c["vec_elements"] // width).bit_length() - 1
 
 
 def together(c: Config) -> int:
@@ -71,10 +73,11 @@ def transposed_band(c: Config):
 
 def _row_launches(c):
     if c["phase"] == "decode":
-        kernel = whole_row.decode_kernel(c["kv_heads"], group(c), c["dim"], c["kv"], _cube(c), _scale(c), dtype_of(c))
+        kernel = whole_row.decode_kernel(c["kv_heads"], group(c), c["dim"], c["kv"], rows_that_fit(c, c["kv"]),
+                                         _cube(c), _scale(c), dtype_of(c))
         return (Launch(kernel, FLAT),)
-    kernel = whole_row.prefill_kernel(c["heads"], c["kv_heads"], c["dim"], c["seq"], row_tile(c), _cube(c), _scale(c),
-                                      dtype_of(c))
+    kernel = whole_row.prefill_kernel(c["heads"], c["kv_heads"], c["dim"], c["seq"], row_tile(c), rows_that_fit(c, c["seq"]),
+                                      _cube(c), _scale(c), dtype_of(c))
     return (Launch(kernel, (*FLAT[:3], "band_row", "out_rows")),)
 
 

@@ -15,7 +15,7 @@ def _row(q, k, v, hidden, scale: float, dtype):
 
 
 @functools.cache
-def decode_kernel(kv_heads: int, group: int, dim: int, kv: int, cube: tuple, scale: float, dtype: pypto.DataType):
+def decode_kernel(kv_heads: int, group: int, dim: int, kv: int, tile_rows: int, cube: tuple, scale: float, dtype: pypto.DataType):
     """q [kv_heads group, dim], k and v [kv_heads kv, dim] -> out [kv_heads group, dim]."""
     @pypto.frontend.jit(runtime_options=NPU)
     def attention_row(q: pypto.Tensor([kv_heads * group, dim], dtype), k: pypto.Tensor([kv_heads * kv, dim], dtype),
@@ -23,7 +23,7 @@ def decode_kernel(kv_heads: int, group: int, dim: int, kv: int, cube: tuple, sca
                       out: pypto.Tensor([kv_heads * group, dim], dtype)):
         for h in pypto.loop(kv_heads, name="kv_heads", idx_name="h"):
             pypto.set_cube_tile_shapes(*map(list, cube))
-            pypto.set_vec_tile_shapes(1, kv)
+            pypto.set_vec_tile_shapes(tile_rows, kv)
             qt = pypto.view(q, [group, dim], [h * group, 0])
             kt, vt = (pypto.view(t, [kv, dim], [h * kv, 0]) for t in (k, v))
             pypto.assemble(_row(qt, kt, vt, None, scale, dtype), [h * group, 0], out)
@@ -31,7 +31,7 @@ def decode_kernel(kv_heads: int, group: int, dim: int, kv: int, cube: tuple, sca
 
 
 @functools.cache
-def prefill_kernel(heads: int, kv_heads: int, dim: int, seq: int, rows: int, cube: tuple, scale: float,
+def prefill_kernel(heads: int, kv_heads: int, dim: int, seq: int, rows: int, tile_rows: int, cube: tuple, scale: float,
                    dtype: pypto.DataType):
     """q [heads seq, dim], k and v [kv_heads seq, dim], band [rows, 2 seq] -> out; causal.
 
@@ -46,7 +46,7 @@ def prefill_kernel(heads: int, kv_heads: int, dim: int, seq: int, rows: int, cub
         for h in pypto.loop(heads, name="heads", idx_name="h"):
             for i in pypto.loop((seq + rows - 1) // rows, name="rows", idx_name="i"):
                 pypto.set_cube_tile_shapes(*map(list, cube))
-                pypto.set_vec_tile_shapes(1, seq)
+                pypto.set_vec_tile_shapes(tile_rows, seq)
                 seen = pypto.min(seq, (i + 1) * rows)
                 there = [pypto.min(rows, seq - i * rows), dim]
                 qt = pypto.view(q, [rows, dim], [h * seq + i * rows, 0], valid_shape=there)
