@@ -19,6 +19,7 @@ from ..trace.faults import raise_core_error
 from ..trace.session import warn
 from .arrays import Argument
 from .jit import Kernel
+from .launch import fresh
 
 MODELS = ("calibrated", "official")
 ERROR_BAND = {      # the figures of tests/unit/test_calibration.py
@@ -59,7 +60,10 @@ def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = No
     for found in traced.findings:
         if found.severity == "warn":
             warn(found)
-    return cost_of(traced.program, traced.kernel, int_data(traced.arguments), table, model, assume)
+    try:
+        return cost_of(traced.program, traced.kernel, int_data(traced.arguments), table, model, assume)
+    except _core.TrapReached as reached:     # the kernel raises on the path that these sizes take
+        raise fresh(traced.trapped[reached.args[0]]) from None
 
 
 def int_data(arguments: Sequence[Argument]) -> list[np.ndarray | None]:
@@ -125,6 +129,8 @@ def _raise(error: _core.CoreError, kernel: str) -> NoReturn:
     code, text, line = (*error.args, "", "", "")[:3]
     if code == "needs_data":
         raise NeedsData(message(text, line, kernel), line=line, kernel=kernel) from None
+    if code == "trap":
+        raise _core.TrapReached(int(text)) from None
     if code == "usage":
         raise PyptoValueError(text) from None
     if code != "capacity":

@@ -5,7 +5,7 @@ import difflib
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ class KernelProgram:
     mode: str
     reason: str
     config: Config
+    trapped: list[Exception] = field(default_factory=list)      # by trap number
 
     def __str__(self) -> str:
         return str(self.program)
@@ -104,7 +105,8 @@ class Kernel:
             raise fresh(compiled.always_raises)
         if compiled.program is not None:
             return KernelProgram(compiled.program, self.__name__, present(call.arguments),
-                                 [*call.findings, *compiled.findings], compiled.loops, "replay", "", call.config)
+                                 [*call.findings, *compiled.findings], compiled.loops, "replay", "", call.config,
+                                 compiled.trapped)
         return self._stepped_program(call, compiled)
 
     def with_scope(self, scope: option_groups.options) -> Kernel:

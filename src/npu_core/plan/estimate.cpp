@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "npu_core/base/fault.h"
 #include "npu_core/machine/machine.h"
 #include "npu_core/plan/json.h"
 #include "npu_core/plan/options.h"
@@ -343,6 +344,9 @@ EstimateReport plan_and_cost(const Program& program, const std::unordered_map<st
         WalkNotes notes;
         walk(program, planner.crossing(), data, assume, [&](const Instance& i) { planner.instance(i); }, notes);
         report.json = planner.finish(notes);
+    } catch (const TrapSignal& t) {
+        report.code = "trap";
+        report.message = std::to_string(t.number);
     } catch (const NeedsDataFault& f) {
         report.code = "needs_data";
         report.message = f.what();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "npu_core/base/fault.h"
+
 namespace npu::plan {
 
 namespace {
@@ -253,7 +255,7 @@ private:
                 case ItemKind::STORE: written_[item.a] = 1; break;
                 case ItemKind::LOAD: load(item); break;
                 case ItemKind::BLOCK: flush(); break;
-                case ItemKind::TRAP: break;
+                case ItemKind::TRAP: throw TrapSignal{item.a};   // the kernel raises here, whatever the model
                 case ItemKind::IF: {
                     const Scalar c = must(item.a, item, "a condition");
                     body(c.value ? item.b : item.c);

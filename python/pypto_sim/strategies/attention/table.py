@@ -24,14 +24,14 @@ def group(c: Config) -> int:
 
 def row_tile(c: Config) -> int:
     """Query rows of one step."""
-    return min(c["rows"], c["block"], c["seq"])
+    return min(c["rows"], c["block"], c["flash_block"], c["seq"])
 
 
 def key_block(c: Config, name: str = "block") -> int:
     """Keys of one step: the config's, not more than there are, and a multiple of the row tile in prefill."""
     if c["phase"] == "decode":
         return min(c[name], -(-c["kv"] // 16) * 16)
-    return max(row_tile(c), c["block"] // row_tile(c) * row_tile(c))
+    return max(row_tile(c), c[name] // row_tile(c) * row_tile(c))
 
 
 def vec(c: Config, block: int):
@@ -57,9 +57,9 @@ def flat_tensors(c: Config):
             for name, shape in rows.items()}
 
 
-def band_of(c: Config, heads: int):
+def band_of(c: Config, heads: int, name: str = "block"):
     """Causal mask of a row tile, once per stacked head; see `online.prefill_kernel`."""
-    rows, block = row_tile(c), key_block(c)
+    rows, block = row_tile(c), key_block(c, name)
     return Arg(shape=(heads * rows, 2 * block + rows), dtype=c["dtype"],
                make=lambda rng: np.tile(causal_band(rows, 2 * block + rows, block), (heads, 1)))
 
@@ -72,12 +72,12 @@ def transposed_band(c: Config):
 
 
 def _row_launches(c):
+    rest = (_cube(c), _scale(c), dtype_of(c))
     if c["phase"] == "decode":
-        kernel = whole_row.decode_kernel(c["kv_heads"], group(c), c["dim"], c["kv"], rows_that_fit(c, c["kv"]),
-                                         _cube(c), _scale(c), dtype_of(c))
+        kernel = whole_row.decode_kernel(c["kv_heads"], group(c), c["dim"], c["kv"], rows_that_fit(c, c["kv"]), *rest)
         return (Launch(kernel, FLAT),)
-    kernel = whole_row.prefill_kernel(c["heads"], c["kv_heads"], c["dim"], c["seq"], row_tile(c), rows_that_fit(c, c["seq"]),
-                                      _cube(c), _scale(c), dtype_of(c))
+    kernel = whole_row.prefill_kernel(c["heads"], c["kv_heads"], c["dim"], c["seq"], row_tile(c),
+                                      rows_that_fit(c, c["seq"]), *rest)
     return (Launch(kernel, (*FLAT[:3], "band_row", "out_rows")),)
 
 
@@ -122,7 +122,7 @@ def flash_tensors(c: Config):
     """Tensors the flash kernel takes beside the operator's."""
     length = c["kv"] if c["phase"] == "decode" else c["seq"]
     found = {**flat_tensors(c), "cu": Arg(shape=(2,), dtype="int32", make=lambda rng: np.array([0, length]))}
-    return found if c["phase"] == "decode" else found | {"flash_band": band_of(c, together(c))}
+    return found if c["phase"] == "decode" else found | {"flash_band": band_of(c, together(c), "flash_block")}
 
 
 def _sparse_launches(c):
@@ -159,12 +159,13 @@ STRATEGIES = (
              maturity="unverified"),
 )
 
-PREFILL_TILES = {"m_tile": (128, 128)}
+PREFILL_TILES = {"m_tile": (256, 256), "rows": 256, "block": 512, "flash_block": 1024, "step_heads": 16,
+                 "vec_elements": 16384}
 
 
-def _gqa(name, heads, kv_heads, dim, decode, prefill, **values):
-    return Preset(name, {"heads": heads, "kv_heads": kv_heads, "dim": dim, "v_dim": dim, **values}, {
-        "decode": Phase(points("kv", decode[0]), points("kv", *powers(*decode[1]))),
+def _gqa(name, heads, kv_heads, dim, decode, prefill, block=512):
+    return Preset(name, {"heads": heads, "kv_heads": kv_heads, "dim": dim, "v_dim": dim}, {
+        "decode": Phase(points("kv", decode[0]), points("kv", *powers(*decode[1])), {"block": block}),
         "prefill": Phase(points("seq", prefill[0]), points("seq", *powers(*prefill[1])), PREFILL_TILES)})
 
 

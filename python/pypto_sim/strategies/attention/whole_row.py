@@ -15,7 +15,8 @@ def _row(q, k, v, hidden, scale: float, dtype):
 
 
 @functools.cache
-def decode_kernel(kv_heads: int, group: int, dim: int, kv: int, tile_rows: int, cube: tuple, scale: float, dtype: pypto.DataType):
+def decode_kernel(kv_heads: int, group: int, dim: int, kv: int, tile_rows: int, cube: tuple, scale: float,
+                  dtype: pypto.DataType):
     """q [kv_heads group, dim], k and v [kv_heads kv, dim] -> out [kv_heads group, dim]."""
     @pypto.frontend.jit(runtime_options=NPU)
     def attention_row(q: pypto.Tensor([kv_heads * group, dim], dtype), k: pypto.Tensor([kv_heads * kv, dim], dtype),
