@@ -68,6 +68,8 @@ void assign_memory(Graph& g, const Chip& chip) {
                 for (int d = 0; d < other.at.rank; ++d) linear = linear * g.raws[out.raw].shape[d] + other.at[d];
                 if (linear * dtype_size_bytes(out.dtype) % 32 != 0) { common = Mem::GM; break; }
             }
+            // tiles of L0C are put together where they go next: on a chip with a direct path that is UB
+            if (common == Mem::L0C && chip.direct_cv && out.producers.size() > 1) common = Mem::UB;
             if (common != Mem::NONE) out.mem = common;
         } else if (op.code == Code::VIEW) {
             Tensor &in = g.tensors[op.in[0]], &out = g.tensors[op.out[0]];
