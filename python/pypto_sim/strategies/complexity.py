@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import linecache
+import math
 import os
 import re
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..dtypes import DataType
 from ..registry import REGISTRY, ROWS
 from .base import Launch, Strategy
 from .check import collected
@@ -16,6 +18,7 @@ CHIPS = 2
 MARKERS = ("is_loop_begin", "is_loop_end")
 _OP = re.compile(r"= ([a-z_0-9.]+)\(")
 _CALL = re.compile(r"pypto\.((?:experimental\.)?\w+)\(")
+_DECLARED = re.compile(r"^\s*declare .*: ([A-Z0-9]+)\[([0-9, ]+)\]")
 _MOVES = frozenset({"view", "reshape", "unsqueeze", "squeeze"})
 
 
@@ -59,6 +62,16 @@ def written_operations(launch: Launch, specs: Mapping[str, Any]) -> list[str]:
                 names.append(found[1])
     return [name for where, names in by_line.items()
             for name in calls_at(launch.kernel.function, where) or names]
+
+
+def declared_bytes(launch: Launch, specs: Mapping[str, Any]) -> int:
+    """Bytes of the tensors a kernel makes for itself with pypto.tensor: state, and buffers such as copies."""
+    total = 0
+    for line in lines_of(launch, specs):
+        if found := _DECLARED.search(line):
+            shape = [int(n) for n in found[2].split(",")]
+            total += math.prod(shape) * DataType[f"DT_{found[1]}"].size_bytes
+    return total
 
 
 def chip_only(names: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from . import cost
 from . import inputs as inputs_
 from .base import DTYPES, Arg, Claim, Config, Launch, Observation, Strategy
 from .check import Accuracy, Reason, check, collected, launch, run
-from .complexity import complexity_of, operations_of
+from .complexity import complexity_of, declared_bytes, operations_of
 from .outcomes import under_profile
 
 if TYPE_CHECKING:
@@ -135,3 +135,9 @@ class Context:
     def operations(self, one: Launch, args: Mapping[str, Arg]) -> list[str]:
         """Operations of a launch, without moves."""
         return operations_of(one, inputs_.specs(self.preset, args))
+
+    def declared_bytes(self, name: str, **changes: Any) -> int:
+        """Bytes of the tensors a strategy's kernels make for themselves, at the check point with changes."""
+        config, chosen = self.config(**changes), self.strategy(name)
+        specs = inputs_.specs(self.preset, inputs_.tensors(self._of.module.OPERATOR, chosen, config))
+        return sum(declared_bytes(one, specs) for one in chosen.launches(config))

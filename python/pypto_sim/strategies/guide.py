@@ -50,8 +50,9 @@ class Guide:
             for phase, run in by_phase.items():
                 if run is not None:
                     numbers[phase] = _numbers(run)
-            because = [text for run in by_phase.values() if run for text in run.recommendation["because"]]
-            criterion = next((t.split(";")[0] for t in because if t.startswith("decided by")), "only one passes")
+            criteria = {phase: _criterion(run) for phase, run in by_phase.items() if run}
+            criterion = (next(iter(criteria.values())) if len(set(criteria.values())) == 1 else
+                         ", ".join(f"{phase}: {text}" for phase, text in criteria.items()))
             others = [row.strategy.id for run in by_phase.values() if run for row in run.rows
                       if row.verdict == "pass" and row.strategy.id not in chosen.values()]
             found.append({"operator": name, "decode": chosen["decode"], "prefill": chosen["prefill"],
@@ -61,6 +62,13 @@ class Guide:
     def to_dict(self) -> dict[str, Any]:
         """The schema of `guide --json`."""
         return {"schema": SCHEMA, "runs": [run.to_dict() for run in self.runs], "summary": self.summary()}
+
+
+def _criterion(run: Comparison) -> str:
+    """What decided a recommendation, in a few words."""
+    because = run.recommendation["because"]
+    return next((t.split(";")[0] for t in because if t.startswith("decided by")),
+                next((t for t in because if "only candidate" in t), because[0] if because else "nothing to choose"))
 
 
 def _numbers(run: Comparison) -> dict[str, Any]:

@@ -119,20 +119,18 @@ def hidden_kernel(gate: Gate, rows: int, tile_rows: int, cube: tuple, dtype: pyp
 
 
 @functools.cache
-def combine_kernel(top: int, width: int, rows: int, tile_rows: int, dtype: pypto.DataType):
-    """expert_out [slots, width], slot [T, top], weights [T, top] -> combined [T, width]: weighted sum of rows."""
+def combine_kernel(top: int, width: int, rows: int, tile: tuple[int, int], dtype: pypto.DataType):
+    """expert_out [slots, width], slot [T, top], weights [T, top, 1] -> combined [T, 1, width]: weighted sum."""
     @pypto.frontend.jit(runtime_options=NPU)
     def moe_combine(expert_out: pypto.Tensor([pypto.DYNAMIC, width], dtype),
                     slot: pypto.Tensor([pypto.DYNAMIC, top], pypto.DT_INT32),
-                    weights: pypto.Tensor([pypto.DYNAMIC, top], pypto.DT_FP32),
-                    combined: pypto.Tensor([pypto.DYNAMIC, width], dtype)):
+                    weights: pypto.Tensor([pypto.DYNAMIC, top, 1], pypto.DT_FP32),
+                    combined: pypto.Tensor([pypto.DYNAMIC, 1, width], dtype)):
         for i in pypto.loop((slot.shape[0] + rows - 1) // rows, name="tokens", idx_name="i"):
-            pypto.set_vec_tile_shapes(tile_rows, top, min(width, 512))
+            pypto.set_vec_tile_shapes(tile[0], top, tile[1])
             picked = pypto.view(slot, [rows, top], [i * rows, 0])
             y = pypto.cast(pypto.index_select(expert_out, 0, picked), pypto.DT_FP32)
-            w = pypto.unsqueeze(pypto.view(weights, [rows, top], [i * rows, 0]), 2)
-            pypto.set_vec_tile_shapes(tile_rows, top, min(width, 512))
-            total = pypto.sum(pypto.mul(y, w), dim=1)
-            pypto.set_vec_tile_shapes(tile_rows, min(width, 512))
-            pypto.assemble(pypto.cast(total, dtype), [i * rows, 0], combined)
+            w = pypto.view(weights, [rows, top, 1], [i * rows, 0, 0])
+            total = pypto.sum(pypto.mul(y, w), dim=1, keepdim=True)
+            pypto.assemble(pypto.cast(total, dtype), [i * rows, 0, 0], combined)
     return moe_combine

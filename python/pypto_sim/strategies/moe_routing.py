@@ -27,14 +27,17 @@ def combine_tensors(c):
     t, k, width = c["tokens"], c["top"], c["width"]
     return {"expert_out": Arg(shape=(t * k, width), dtype=c["dtype"]),
             "slot": Arg(shape=(t, k), dtype="int32", make=lambda rng: rng.permutation(t * k).reshape(t, k)),
-            "combined": Arg(shape=(t, width), dtype=c["dtype"], role="out")}
+            "combined": Arg(shape=(t, width), dtype=c["dtype"], role="out"),
+            "combined_rows": Arg(shape=(t, 1, width), dtype=c["dtype"], alias="combined", role="out"),
+            "weights_column": Arg(shape=(t, k, 1), dtype="fp32", alias="weights", role="out")}
 
 
 OPERATOR = Operator(
     name="moe_routing", title="MoE routing", size_keys=("tokens", "experts", "hidden"), tensors=_tensors,
     defaults={"tokens": 1, "experts": 160, "top": 8, "hidden": 0, "groups": 1, "top_groups": 1, "use_bias": True,
               "renormalise": True, "factor": 1.0, "expand_sigmoid": True,
-              "gating": "sigmoid", "combine": False, "width": 4096,
+              "gating": "sigmoid", "combine": False, "width": 4096, "combine_rows": 2,
+              "combine_cols": 512,
               "dtype": "bf16", "rows": 64, "tile_rows": 4, "m_tile": (16, 16), "k_tile": (256, 512),
               "n_tile": (64, 64)})
 
@@ -60,9 +63,9 @@ def routing_call(c, gate: Gate) -> Launch:
 
 def combine_call(c) -> Launch:
     """Launch of the combine stage."""
-    rows = min(c["rows"], c["tokens"])
-    return Launch(combine_kernel(c["top"], c["width"], rows, min(c["tile_rows"], rows), dtype_of(c)),
-                  ("expert_out", "slot", "weights", "combined"))
+    rows, tile = min(c["rows"], c["tokens"]), (c["combine_rows"], min(c["combine_cols"], c["width"]))
+    return Launch(combine_kernel(c["top"], c["width"], rows, tile, dtype_of(c)),
+                  ("expert_out", "slot", "weights_column", "combined_rows"))
 
 
 def _launches(softmax):

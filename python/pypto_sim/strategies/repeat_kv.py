@@ -158,15 +158,17 @@ def _copies(ctx):
 
 
 def _no_copy(ctx):
-    c = ctx.config(largest=True)
-    axis = "kv" if c["phase"] == "decode" else "seq"
-    sizes_ = [s[axis] for s in ctx.sizes()]
-    spaces = {s: ctx.estimate("head_loop", **{axis: s})["workspace_bytes"] for s in dict.fromkeys((sizes_[0],
-                                                                                                 sizes_[-1]))}
-    text = (f"workspace of the head loop: {', '.join(f'{axis} {s}: {b:,} B' for s, b in spaces.items())} (tiles in "
-            f"flight and the online state); none of it is a copy of k or v, whose size would be {_copy_bytes(c):,} B")
-    grows = max(spaces.values()) - min(spaces.values())
-    return Observation(text, grows == 0)
+    axis = "kv" if ctx.config()["phase"] == "decode" else "seq"
+    lengths = [s[axis] for s in ctx.sizes()]
+    small, large = lengths[0], max(lengths[-1], 4 * lengths[0])
+    own = {name: {s: ctx.declared_bytes(name, **{axis: s}) for s in (small, large)}
+           for name in ("head_loop", "expand_clone")}
+    extra = {name: by[large] - by[small] for name, by in own.items()}
+    space = ctx.estimate("head_loop", **{axis: large})["workspace_bytes"]
+    text = (f"tensors the head loop makes for itself: {own['head_loop'][small]:,} B at {axis} {small} and "
+            f"{own['head_loop'][large]:,} B at {large} (the online state), {extra['head_loop']:,} B more; "
+            f"expand_clone: {extra['expand_clone']:,} B more. Its workspace of {space:,} B is tiles in flight between tasks")
+    return Observation(text, extra["head_loop"] == 0)
 
 
 CLAIMS = (
