@@ -90,7 +90,7 @@ def complexity_of(launches: Sequence[Launch], specs: Mapping[str, Any], maturity
         names += [*listed, *operations_of(one, specs)]
         ops += len(listed)
         loops += len({line.rpartition("# ")[2] for line in lines if line.lstrip().startswith("for ")})
-        state += sum(line.lstrip().startswith("declare ") for line in lines)
+        state += sum(line.startswith("declare ") for line in lines)    # outside all loops: outlives an iteration
         codes = codes_of(one.kernel.function)
         begin_end |= any(m in code.co_names for code in codes for m in MARKERS)
     return {"ops": ops, "loops": loops, "state_tensors": state, "begin_end": begin_end,

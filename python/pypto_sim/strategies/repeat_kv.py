@@ -167,7 +167,7 @@ def _no_copy(ctx):
     space = ctx.estimate("head_loop", **{axis: large})["workspace_bytes"]
     text = (f"tensors the head loop makes for itself: {own['head_loop'][small]:,} B at {axis} {small} and "
             f"{own['head_loop'][large]:,} B at {large} (the online state), {extra['head_loop']:,} B more; "
-            f"expand_clone: {extra['expand_clone']:,} B more. Its workspace of {space:,} B is tiles in flight between tasks")
+            f"expand_clone: {extra['expand_clone']:,} B more. Its workspace of {space:,} B is tiles in flight")
     return Observation(text, extra["head_loop"] == 0)
 
 
