@@ -104,6 +104,16 @@ def test_reductions_and_products_spread():
     assert k.found(k.op("matmul", [k.v, k.x], ints=[0, 0, 0, 0])) == []     # K is filled with zeros
 
 
+def test_running_sums_and_positions():
+    k = Kernel()
+    assert count(k.found(k.op("cumsum", [k.bad()], ints=[1]))) == 24
+    k = Kernel()
+    assert count(k.found(k.op("cumsum", [k.op("transpose", [k.bad()], ints=[1, 0])], ints=[0]))) == 24
+    k = Kernel()
+    k.out = k.arg(np.zeros((8, 1), "i4"), "positions")
+    assert count(k.found(k.op("argmax", [k.bad()], "i4", (8, 1), ints=[1, 1]))) == 8
+
+
 def test_gather_scatter_and_topk():
     k = Kernel((8, 2))
     i = k.arg(np.array([[0, 6]] * 8, "i4"))

@@ -10,12 +10,12 @@ void set_thread_count(int n);  // n >= 1; throws std::invalid_argument
 int thread_count();
 
 using TaskFn = void (*)(void* context, int64_t task);
-// Calls fn for tasks [0, tasks), each once, in any order, on any thread; returns when all are done. A call from inside a
-// task, or while another caller has the pool, runs on the calling thread. The first exception of a task is rethrown.
+// Calls fn for tasks [0, tasks), each once, in any order, on any thread; returns when all are done. A call from inside
+// a task, or while another caller has the pool, runs on the calling thread. The first exception of a task is rethrown.
 void run_tasks(TaskFn fn, void* context, int64_t tasks);
 
-// Splits [0, n) into contiguous ranges, one or a few per thread: f(begin, end). `ns` is the estimated time of all the work;
-// below 50 us everything stays on this thread.
+// Splits [0, n) into contiguous ranges, one or a few per thread: f(begin, end). `ns` is the estimated time of all the
+// work; below 50 us everything stays on this thread.
 template <class F>
 void parallel_ranges(int64_t n, double ns, F&& f) {
     const int threads = thread_count();

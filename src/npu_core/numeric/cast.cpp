@@ -81,7 +81,8 @@ T int_of_float(double v, const CastSpec& s) {
     }
     constexpr double EDGE = sizeof(T) == 4 && L::is_signed ? 2147483648.0 : 9223372036854775808.0;
     // Out of range of the machine's conversion: its "indefinite" value, as on x86; narrow types then wrap.
-    if (!(v >= -EDGE && v < EDGE)) return static_cast<T>(sizeof(T) == 4 && L::is_signed ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min());
+    if (!(v >= -EDGE && v < EDGE)) return static_cast<T>(sizeof(T) == 4 &&
+        L::is_signed ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min());
     return static_cast<T>(static_cast<int64_t>(v));
 }
 
@@ -163,7 +164,8 @@ void integral_row(const CastSpec& s, const T* x, T* y, int64_t n) {
 
 bool same_dtype(const CastSpec& s, const void* x, void* y, int64_t n) {
     if (s.from != s.to) return false;
-    const bool copies = !is_float(s.to) || s.mode == CastMode::NONE || s.mode == CastMode::RINT || s.mode == CastMode::ODD;
+    const bool copies = !is_float(s.to) || s.mode == CastMode::NONE || s.mode == CastMode::RINT ||
+        s.mode == CastMode::ODD;
     if (copies) {
         std::memmove(y, x, static_cast<size_t>(n) * dtype_size_bytes(s.to));
     } else if (s.to == DType::F32) {

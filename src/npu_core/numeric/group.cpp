@@ -23,7 +23,8 @@ double ns_of(Opcode code) {
         case Opcode::SQRT: return 0.3;
         default: break;
     }
-    const bool function = (code > Opcode::ROUND && code < Opcode::ADD) || (code > Opcode::MINIMUM && code < Opcode::ADDS) ||
+    const bool function = (code > Opcode::ROUND && code < Opcode::ADD) || (code > Opcode::MINIMUM &&
+        code < Opcode::ADDS) ||
                           (code > Opcode::RDIVS && code < Opcode::EQ);
     return function ? 12.0 : 0.2;
 }
@@ -39,7 +40,8 @@ Opcode base_of_scalar(Opcode code) {
         case Opcode::RDIVS: return Opcode::DIV;
         case Opcode::MAXS: return Opcode::MAXIMUM;
         case Opcode::MINS: return Opcode::MINIMUM;
-        default: return static_cast<Opcode>(static_cast<int>(Opcode::EQ) + static_cast<int>(code) - static_cast<int>(Opcode::EQS));
+        default: return static_cast<Opcode>(static_cast<int>(Opcode::EQ) +
+            static_cast<int>(code) - static_cast<int>(Opcode::EQS));
     }
 }
 
@@ -123,7 +125,8 @@ int16_t GroupBuilder::compute_cast(const Op& op, Group::Result& result, DType ou
     const bool saturate = p_->ints[op.ints.begin + 1] != 0;
     if (mode < 0 || mode > static_cast<int>(CastMode::ODD)) fail("internal", "unknown cast mode");
     const bool nearest = mode == static_cast<int>(CastMode::NONE) || mode == static_cast<int>(CastMode::RINT);
-    // The register of a half operand holds its exact value in fp32; a half result is rounded where it is read or stored.
+    // The register of a half operand holds its exact value in fp32; a half result is rounded where it is read or
+    // stored.
     const bool plain = is_float(from) && from != DType::F64 && is_float(out) && out != DType::F64 && nearest;
     if (plain && (out == DType::F32 || !saturate)) return x;
     if (from == out && nearest) return x;
@@ -147,7 +150,8 @@ int16_t GroupBuilder::compute(const Op& op, Group::Result& result, DType out) {
         case Family::BINARY: {
             fn = binary_row(code, reg_out);
             if (!fn) return -1;
-            const int16_t a = converted(operand(op, 0, result), reg_out), b = converted(operand(op, 1, result), reg_out);
+            const int16_t a = converted(operand(op, 0, result), reg_out), b = converted(operand(op, 1, result),
+                reg_out);
             return exec(fn, reg_out, a, b);
         }
         case Family::SCALAR: {
@@ -160,7 +164,8 @@ int16_t GroupBuilder::compute(const Op& op, Group::Result& result, DType out) {
         case Family::COMPARE: {
             int16_t a = operand(op, 0, result), b = operand(op, 1, result);
             const DType ta = g_.registers[a].type, tb = g_.registers[b].type;
-            const DType common = ta == tb ? ta : is_float(ta) || is_float(tb) ? (ta == DType::F64 || tb == DType::F64 ? DType::F64 : DType::F32) : DType::I64;
+            const DType common = ta == tb ? ta : is_float(ta) || is_float(tb) ? (ta == DType::F64 ||
+                tb == DType::F64 ? DType::F64 : DType::F32) : DType::I64;
             fn = compare_row(code, common);
             if (!fn) return -1;
             a = converted(a, common);
@@ -183,10 +188,13 @@ int16_t GroupBuilder::compute(const Op& op, Group::Result& result, DType out) {
             fn = select_row(reg_out);
             if (!fn) return -1;
             const bool a_scalar = p_->ints[op.ints.begin] != 0, b_scalar = p_->ints[op.ints.begin + 1] != 0;
-            if (op.ins.count != 3 - a_scalar - b_scalar) fail("internal", "where: number of tensors and scalars disagree");
+            if (op.ins.count != 3 - a_scalar - b_scalar) fail("internal",
+                "where: number of tensors and scalars disagree");
             const int16_t cond = truth(operand(op, 0, result));
-            const int16_t a = a_scalar ? immediate(op, reg_out, 2, 0, false) : converted(operand(op, 1, result), reg_out);
-            const int16_t b = b_scalar ? immediate(op, reg_out, 3, 1, false) : converted(operand(op, a_scalar ? 1 : 2, result), reg_out);
+            const int16_t a = a_scalar ? immediate(op, reg_out, 2, 0, false) : converted(operand(op, 1, result),
+                reg_out);
+            const int16_t b = b_scalar ? immediate(op, reg_out, 3, 1, false) : converted(operand(op,
+                a_scalar ? 1 : 2, result), reg_out);
             return exec(fn, reg_out, cond, a, b);
         }
         case Family::CAST: return compute_cast(op, result, out);
@@ -206,17 +214,22 @@ bool GroupBuilder::add(int32_t op_index) {
     };
     for (int i = 0; i < op.ins.count; ++i)
         if (!broadcasts(type_of_(p_->id_at(op.ins)[i]).shape))
-            fail("internal", "operation `" + op_rows()[op.row].name + "`: shapes " + to_text(type_of_(p_->id_at(op.ins)[i]).shape) + " and " +
+            fail("internal",
+                "operation `" + op_rows()[op.row].name + "`: shapes " +
+                to_text(type_of_(p_->id_at(op.ins)[i]).shape) + " and " +
                                  to_text(out.shape) + " do not broadcast");
     if (!empty()) {
-        const bool loaded = std::any_of(g_.loads.begin(), g_.loads.end(), [&](const Group::Load& l) { return l.tensor == t; });
+        const bool loaded = std::any_of(g_.loads.begin(), g_.loads.end(),
+            [&](const Group::Load& l) { return l.tensor == t; });
         if (!(out.shape == g_.space) || find(t) >= 0 || loaded) return false;
-        if (g_.loads.size() + op.ins.count > MOST_LOADS || g_.results.size() + 1 > MOST_STORES || g_.registers.size() + 8 > MOST_REGISTERS) return false;
+        if (g_.loads.size() + op.ins.count > MOST_LOADS || g_.results.size() + 1 > MOST_STORES ||
+            g_.registers.size() + 8 > MOST_REGISTERS) return false;
     }
     g_.space = out.shape;
     Group::Result result{op_index, out.dtype};
     const int16_t reg = compute(op, result, out.dtype);
-    if (reg < 0) fail("dtype", "operation `" + op_rows()[op.row].name + "` is not defined for " + dtype_name(out.dtype));
+    if (reg < 0) fail("dtype",
+        "operation `" + op_rows()[op.row].name + "` is not defined for " + dtype_name(out.dtype));
     made_.push_back({t, out.dtype, op.wide_out, reg, -1});
     g_.results.push_back(result);
     g_.ns_per_element += ns_of(static_cast<Opcode>(op.opcode));
@@ -231,9 +244,11 @@ Group GroupBuilder::finish(const std::function<Wanted(Id, const Op&)>& wanted) {
         size_t at = g_.code.size();
         for (size_t i = 0; i < g_.code.size(); ++i) {
             const Group::Code& c = g_.code[i];
-            if ((c.kind == Group::Kind::EXEC && c.y == s.reg) || (c.kind == Group::Kind::LOAD && g_.loads[c.y].reg == s.reg)) {
+            if ((c.kind == Group::Kind::EXEC && c.y == s.reg) || (c.kind == Group::Kind::LOAD &&
+                g_.loads[c.y].reg == s.reg)) {
                 at = i + 1;
-                if (c.kind == Group::Kind::EXEC && g_.registers[s.reg].direct < 0 && s.dtype == g_.registers[s.reg].type) g_.registers[s.reg].direct = index;
+                if (c.kind == Group::Kind::EXEC && g_.registers[s.reg].direct < 0 &&
+                    s.dtype == g_.registers[s.reg].type) g_.registers[s.reg].direct = index;
                 break;
             }
         }

@@ -22,8 +22,10 @@ int64_t index_at(const Operand& x, int64_t offset) {
     }
 }
 
-[[noreturn]] void out_of_range(const std::string& op, int64_t index, const std::string& tensor, int axis, int64_t length) {
-    fail("index.out_of_range", op + ": index " + std::to_string(index) + " is outside axis " + std::to_string(axis) + " of " + tensor +
+[[noreturn]] void out_of_range(const std::string& op, int64_t index, const std::string& tensor, int axis,
+    int64_t length) {
+    fail("index.out_of_range",
+        op + ": index " + std::to_string(index) + " is outside axis " + std::to_string(axis) + " of " + tensor +
                                    ", which has length " + std::to_string(length));
 }
 
@@ -51,7 +53,8 @@ void walk(const Shape& box, int arrays, const Strides* const* strides, F&& f) {
 
 Operand Machine::index_operand(const Op& op, int i) {
     Operand x = operand(op, i);
-    require(x.dtype == DType::I16 || x.dtype == DType::I32 || x.dtype == DType::I64, "an index is INT16, INT32 or INT64");
+    require(x.dtype == DType::I16 || x.dtype == DType::I32 || x.dtype == DType::I64,
+        "an index is INT16, INT32 or INT64");
     return x;
 }
 
@@ -62,7 +65,8 @@ void Machine::gather(const Op& op) {
     const int rank = x.shape.rank, axis = static_cast<int>(int_arg(op, 0));
     const Shape& shape = tensor(out_id(op, 0)).shape;
     require(axis >= 0 && axis < rank && index.shape.rank == rank && index.shape == shape, "gather: shapes do not fit");
-    for (int i = 0; i < rank; ++i) require(i == axis || index.shape[i] <= x.shape[i], "gather: the index is longer than the input off its axis");
+    for (int i = 0; i < rank; ++i) require(i == axis || index.shape[i] <= x.shape[i],
+        "gather: the index is longer than the input off its axis");
     require(x.dtype == tensor(out_id(op, 0)).dtype, "gather: dtypes differ");
     const int size = static_cast<int>(x.size());
     const Strides dense = dense_strides(shape);
@@ -80,7 +84,8 @@ void Machine::gather(const Op& op) {
     off_axis[axis] = 0;
     char* y = result(op, 0, index.valid);
     walk(index.valid, 3, strides, [&](const Shape&, const int64_t* o) {
-        std::memcpy(y + o[1] * size, x.data + (o[2] + index_at(index, o[0]) * x.stride[axis]) * size, static_cast<size_t>(size));
+        std::memcpy(y + o[1] * size, x.data + (o[2] + index_at(index, o[0]) * x.stride[axis]) * size,
+            static_cast<size_t>(size));
     });
 }
 
@@ -90,7 +95,8 @@ void Machine::index_select(const Op& op) {
     Operand x = operand(op, 0);
     const int rank = x.shape.rank, axis = static_cast<int>(int_arg(op, 0)), index_rank = index.shape.rank;
     const Shape& shape = tensor(out_id(op, 0)).shape;
-    require(axis >= 0 && axis < rank && shape.rank == rank - 1 + index_rank && index_rank <= 2, "index_select: ranks do not fit");
+    require(axis >= 0 && axis < rank && shape.rank == rank - 1 + index_rank && index_rank <= 2,
+        "index_select: ranks do not fit");
     require(x.dtype == tensor(out_id(op, 0)).dtype, "index_select: dtypes differ");
     Shape valid = shape, row = x.valid;
     Strides y_stride = dense_strides(shape), row_to{}, pick{};
@@ -111,7 +117,8 @@ void Machine::index_select(const Op& op) {
     const Strides* strides[2] = {&index.stride, &pick};
     walk(index.valid, 1, strides, [&](const Shape&, const int64_t* o) {
         const int64_t k = index_at(index, o[0]);
-        if (k < 0 || k >= x.shape[axis]) out_of_range("index_select", k, tensor_text(p_, in_id(op, 0)), axis, x.shape[axis]);
+        if (k < 0 || k >= x.shape[axis]) out_of_range("index_select", k, tensor_text(p_, in_id(op, 0)), axis,
+            x.shape[axis]);
         beyond |= k >= x.valid[axis];
     });
     if (beyond) {
@@ -185,7 +192,8 @@ void Machine::scatter(const Op& op) {
     Operand src;
     if (!scalar_source) {
         src = covering(op, 2, index.valid);
-        require(src.shape.rank == rank && covers(src.shape, index.shape) && src.dtype == x.dtype, "scatter: source does not fit");
+        require(src.shape.rank == rank && covers(src.shape, index.shape) && src.dtype == x.dtype,
+            "scatter: source does not fit");
     }
     alignas(8) char one[8];
     if (scalar_source) {
@@ -228,13 +236,17 @@ void Machine::scatter_update(const Op& op) {
     const Operand src = operand(op, 2);
     const Operand x = operand(op, 0);
     const int rank = x.shape.rank;
-    require((rank == 2 || rank == 4) && src.shape.rank == rank && index.shape.rank == 2, "scatter_update: ranks do not fit");
-    require(x.shape == tensor(out_id(op, 0)).shape && src.dtype == x.dtype, "scatter_update: shapes or dtypes do not fit");
+    require((rank == 2 || rank == 4) && src.shape.rank == rank && index.shape.rank == 2,
+        "scatter_update: ranks do not fit");
+    require(x.shape == tensor(out_id(op, 0)).shape && src.dtype == x.dtype,
+        "scatter_update: shapes or dtypes do not fit");
     const int last = rank - 1;
     require(src.shape[last] == x.shape[last], "scatter_update: row lengths differ");
     const int64_t sequence = index.shape[1], slots = rank == 2 ? x.shape[0] : x.shape[0] * x.shape[1];
-    if (rank == 2) require(src.shape[0] == index.shape[0] * sequence, "scatter_update: source rows do not fit the index");
-    else require(src.shape[0] == index.shape[0] && src.shape[1] == sequence && src.shape[2] == 1 && x.shape[2] == 1, "scatter_update: source does not fit the index");
+    if (rank == 2) require(src.shape[0] == index.shape[0] * sequence,
+        "scatter_update: source rows do not fit the index");
+    else require(src.shape[0] == index.shape[0] && src.shape[1] == sequence && src.shape[2] == 1 && x.shape[2] == 1,
+        "scatter_update: source does not fit the index");
     const int size = static_cast<int>(x.size());
     const Strides dense = dense_strides(x.shape);
     const Strides* strides[1] = {&index.stride};
@@ -259,8 +271,10 @@ void Machine::scatter_update(const Op& op) {
         stopped |= k < 0;
         if (stopped) return;
         const int64_t to = rank == 2 ? k * dense[0] : k / x.shape[1] * dense[0] + k % x.shape[1] * dense[1];
-        const int64_t s = rank == 2 ? (at[0] * sequence + at[1]) * src.stride[0] : at[0] * src.stride[0] + at[1] * src.stride[1];
-        const bool defined = rank == 2 ? at[0] * sequence + at[1] < src.valid[0] : at[0] < src.valid[0] && at[1] < src.valid[1];
+        const int64_t s = rank == 2 ? (at[0] * sequence + at[1]) * src.stride[0] : at[0] * src.stride[0] +
+            at[1] * src.stride[1];
+        const bool defined = rank == 2 ? at[0] * sequence + at[1] < src.valid[0] : at[0] < src.valid[0] &&
+            at[1] < src.valid[1];
         if (defined) copy_box(size, src.data + s * size, from_step, y + to * size, to_step, row);
     });
 }

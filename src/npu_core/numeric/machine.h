@@ -98,7 +98,9 @@ class Machine {
     Id out_id(const Op& op, int i) const { return p_.ids[op.outs.begin + i]; }
     int64_t int_arg(const Op& op, int i) const { return p_.ints[op.ints.begin + i]; }
     double float_arg(const Op& op, int i) const { return op.floats.count > i ? p_.floats[op.floats.begin + i] : 0.0; }
-    int64_t int_or(const Op& op, int i, int64_t otherwise) const { return op.ints.count > i ? int_arg(op, i) : otherwise; }
+    int64_t int_or(const Op& op, int i, int64_t otherwise) const {
+        return op.ints.count > i ? int_arg(op, i) : otherwise;
+    }
     Shape given_valid(const Op& op, int first_scalar, const Shape& shape);
 
     // memory.cpp: argument memory, assemble
@@ -111,8 +113,7 @@ class Machine {
     void assemble_into_local(Value& d, Id dst, Value& s, const Shape& offset, const Shape& box);
     static void add_piece(Value& v, const Shape& offset, const Shape& extent);
 
-    // candidates
-    // A read beyond what is defined; `text()` is only asked for when the place is new.
+    // candidates A read beyond what is defined; `text()` is only asked for when the place is new.
     template <class F> void note_candidate(const Op* op, int operand, F&& text) {
         if (options_.poison == Poison::OFF) return;
         Candidate c{op_name(op), current_line(), {}, operand};
@@ -142,7 +143,8 @@ class Machine {
     Id trace_view(const Op& op, struct Shadow& s);
     void keep_taint(Id t, const Value& bytes);
     void trace_store(Id dst, Id src, const Shape& box);
-    void trace_assemble(Id dst, const BufferRef& before, const BufferRef& piece, const Shape& piece_shape, const Shape& offset,
+    void trace_assemble(Id dst, const BufferRef& before, const BufferRef& piece, const Shape& piece_shape,
+        const Shape& offset,
                         const Shape& box, bool fresh);
     int source_of(int operand) const;
     void add_source(int operand, Candidate c);

@@ -1,5 +1,5 @@
-// Machine: matmul. K beyond an operand's valid box counts as zero; bias starts the accumulation in fp32; one rounding at
-// the end. The result does not depend on how batches, rows and columns are shared among threads.
+// Machine: matmul. K beyond an operand's valid box counts as zero; bias starts the accumulation in fp32; one rounding
+// at the end. The result does not depend on how batches, rows and columns are shared among threads.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -62,9 +62,11 @@ template <class F>
 void split(int64_t m, int64_t n, double ns, F&& f) {
     constexpr int64_t ROWS = 16, COLS = 64;
     if (m >= n / 4) {
-        parallel_ranges((m + ROWS - 1) / ROWS, ns, [&](int64_t from, int64_t to) { f(from * ROWS, std::min(m, to * ROWS), int64_t{0}, n); });
+        parallel_ranges((m + ROWS - 1) / ROWS, ns, [&](int64_t from, int64_t to) { f(from * ROWS, std::min(m,
+            to * ROWS), int64_t{0}, n); });
     } else {
-        parallel_ranges((n + COLS - 1) / COLS, ns, [&](int64_t from, int64_t to) { f(int64_t{0}, m, from * COLS, std::min(n, to * COLS)); });
+        parallel_ranges((n + COLS - 1) / COLS, ns, [&](int64_t from, int64_t to) { f(int64_t{0}, m, from * COLS,
+            std::min(n, to * COLS)); });
     }
 }
 
@@ -131,7 +133,8 @@ void float_batch(const Product& p, int64_t batch, const float* bias, float* c, i
         for (int64_t r = 0; r < p.m; ++r)
             t.binary[static_cast<int>(Binary::ADD)](c + r * c_stride, piece + r * p.n, c + r * c_stride, p.n);
     }
-    for (int64_t r = 0; p.relu && r < p.m; ++r) t.unary[static_cast<int>(Unary::RELU)](c + r * c_stride, c + r * c_stride, p.n);
+    for (int64_t r = 0; p.relu && r < p.m; ++r) t.unary[static_cast<int>(Unary::RELU)](c + r * c_stride,
+        c + r * c_stride, p.n);
 }
 
 bool f32_or_half(DType t) { return t == DType::F32 || is_half(t); }
@@ -145,8 +148,10 @@ void Machine::matmul(const Op& op) {
     const Shape y_shape = tensor(out).shape;
     const int rank = y_shape.rank;
     const bool has_bias = int_arg(op, 2) != 0;
-    Product p{side(a, int_arg(op, 0) != 0), side(b, int_arg(op, 1) != 0), y_shape, dense_strides(y_shape), 0, 0, 0, 0, 0, 1, int_arg(op, 3) != 0};
-    require(p.a.cols == p.b.rows && rank >= 2 && y_shape[rank - 2] == p.a.rows && y_shape[rank - 1] == p.b.cols, "matmul: shapes do not fit");
+    Product p{side(a, int_arg(op, 0) != 0), side(b, int_arg(op, 1) != 0), y_shape, dense_strides(y_shape), 0, 0, 0,
+        0, 0, 1, int_arg(op, 3) != 0};
+    require(p.a.cols == p.b.rows && rank >= 2 && y_shape[rank - 2] == p.a.rows && y_shape[rank - 1] == p.b.cols,
+        "matmul: shapes do not fit");
     require(op.ins.count == 2 + has_bias, "matmul: number of operands");
 
     // Batch axes broadcast; the valid extent is that of the operand that has the axis.
@@ -174,7 +179,8 @@ void Machine::matmul(const Op& op) {
     const bool int8 = !is_float(a.dtype);
     const bool scaled = int8 && op.floats.count > 0;
     const DType int8_result = scaled ? DType::F16 : DType::I32;
-    if (int8) require(a.dtype == DType::I8 && b.dtype == DType::I8 && tensor(out).dtype == int8_result, "matmul: dtypes do not fit");
+    if (int8) require(a.dtype == DType::I8 && b.dtype == DType::I8 && tensor(out).dtype == int8_result,
+        "matmul: dtypes do not fit");
     else require(f32_or_half(a.dtype) && f32_or_half(b.dtype), "matmul: operand dtypes");
     BufferRef bias;                                       // one row, in the dtype of the accumulator
     if (has_bias) {
@@ -224,7 +230,8 @@ void Machine::matmul(const Op& op) {
         box[0] = p.m;
         box[1] = p.n;
         const Strides y_rows{p.y_stride[rank - 2], 1};
-        convert_box(DType::F32, reinterpret_cast<const char*>(c), dense_strides(box), to, y + at * dtype_size_bytes(to), y_rows, box);
+        convert_box(DType::F32, reinterpret_cast<const char*>(c), dense_strides(box), to,
+            y + at * dtype_size_bytes(to), y_rows, box);
     });
 }
 

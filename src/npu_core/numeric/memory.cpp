@@ -98,7 +98,8 @@ void Machine::assemble(Id dst, Id src, const Shape& offset) {
     require(s.shape.rank == d_shape.rank && offset.rank == d_shape.rank, "assemble: ranks differ");
     Shape box = s.valid;
     for (int i = 0; i < box.rank; ++i) {
-        if (offset[i] < 0) fail("assemble.negative_offset", "assemble of " + tensor_text(p_, src) + " into " + tensor_text(p_, dst) +
+        if (offset[i] < 0) fail("assemble.negative_offset", "assemble of " + tensor_text(p_,
+            src) + " into " + tensor_text(p_, dst) +
                                                                  " at " + to_text(offset) + ": negative offset");
         if (box[i] > 0 && offset[i] > d_shape[i] - box[i])
             fail("assemble.past_end", "assemble of " + tensor_text(p_, src) + " into " + tensor_text(p_, dst) + " at " +
@@ -107,7 +108,8 @@ void Machine::assemble(Id dst, Id src, const Shape& offset) {
     narrow(s);
     if (!fresh && (tensor(dst).kind == TensorKind::ARG || d.through)) {
         if (options_.poison == Poison::TRACE) trace_store(dst, src, box);
-        else if (s.pieces) note_candidate(nullptr, 0, [&] { return "stores elements of " + tensor_text(p_, src) + " that were never written"; });
+        else if (s.pieces) note_candidate(nullptr, 0, [&] { return "stores elements of " + tensor_text(p_,
+            src) + " that were never written"; });
         assemble_into_argument(d, dst, s, offset, box);
     } else if (options_.poison == Poison::TRACE) {
         // What was outside the valid box of the destination, or never written, is undefined in its next version.
@@ -123,7 +125,8 @@ void Machine::assemble(Id dst, Id src, const Shape& offset) {
         assemble_into_local(d, dst, s, offset, box);
         trace_assemble(dst, before, piece, piece_shape, offset, box, fresh);
     } else {
-        if (s.pieces) note_candidate(nullptr, 0, [&] { return "copies elements of " + tensor_text(p_, src) + " that were never written"; });
+        if (s.pieces) note_candidate(nullptr, 0, [&] { return "copies elements of " + tensor_text(p_,
+            src) + " that were never written"; });
         assemble_into_local(d, dst, s, offset, box);
     }
 }
@@ -138,7 +141,8 @@ void Machine::assemble_into_argument(Value& d, Id dst, Value& s, const Shape& of
     }
     char* to = const_cast<char*>(d.data) + first * size;
     const char* end = d.data + (last + 1) * size;
-    if (!writable(to, end)) fail("arg.read_only", "argument " + tensor_text(p_, dst) + " is written but its memory is read-only");
+    if (!writable(to, end)) fail("arg.read_only", "argument " + tensor_text(p_,
+        dst) + " is written but its memory is read-only");
     if (s.region == d.region && s.region >= 0) {  // argument to argument: the source is taken as it was
         Value copy = s;
         own(copy);
@@ -197,7 +201,8 @@ void Machine::assemble_into_local(Value& d, Id dst, Value& s, const Shape& offse
     char* p = d.store.data();
     if (partial) {
         poison_outside(d.dtype, p, d.shape, d.valid);
-        if (!d.pieces) d.pieces = std::make_shared<std::vector<std::pair<Shape, Shape>>>(1, std::pair{Shape{d.shape.rank, {}}, d.valid});
+        if (!d.pieces) d.pieces = std::make_shared<std::vector<std::pair<Shape, Shape>>>(1,
+            std::pair{Shape{d.shape.rank, {}}, d.valid});
         d.valid = d.shape;
         d.full = true;
     }

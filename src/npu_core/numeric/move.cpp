@@ -21,8 +21,10 @@ void Machine::view(const Op& op) {
     for (int i = 0; i < rank; ++i) {
         offset[i] = scalar_arg(op, i);
         if (offset[i] < 0 || (offset[i] >= x.shape[i] && (offset[i] > 0 || x.shape[i] > 0)))
-            fail("view.past_end", "view " + to_text(shape) + " of " + tensor_text(p_, x_id) + " starts at " + std::to_string(offset[i]) +
-                                      " on axis " + std::to_string(i) + ", which has length " + std::to_string(x.shape[i]));
+            fail("view.past_end", "view " + to_text(shape) + " of " + tensor_text(p_,
+                x_id) + " starts at " + std::to_string(offset[i]) +
+                                      " on axis " + std::to_string(i) + ", which has length " +
+                                          std::to_string(x.shape[i]));
         within[i] = std::clamp<int64_t>(x.valid[i] - offset[i], 0, shape[i]);
         first += offset[i] * x.stride[i];
     }
@@ -32,7 +34,8 @@ void Machine::view(const Op& op) {
         share(y_id, x, shape, valid, x.stride, data + first * dtype_size_bytes(x.dtype));
     } else {
         note_candidate(&op, 0, [&] {
-            return "declares " + to_text(valid) + " valid in a view of " + tensor_text(p_, x_id) + ", which defines " + to_text(within) + " of it";
+            return "declares " + to_text(valid) + " valid in a view of " + tensor_text(p_,
+                x_id) + ", which defines " + to_text(within) + " of it";
         });
         const Value source = x;
         const int size = dtype_size_bytes(source.dtype);
@@ -86,7 +89,8 @@ void Machine::reshape(const Op& op) {
     if (whole_x.data == x.data && x.dense) {
         const bool argument = x.region >= 0 && (tensor(x_id).kind == TensorKind::ARG || x.through);
         share(y_id, x, shape, valid, dense_strides(shape), x.data);
-        if (argument && int_or(op, 1, 0)) env_[y_id].through = true;   // in place: a write to the result is a write to the argument
+        // in place: a write to the result is a write to the argument
+        if (argument && int_or(op, 1, 0)) env_[y_id].through = true;
     } else {
         Value holder;                                   // the copy becomes the result's storage
         holder.dtype = x.dtype;
@@ -94,7 +98,8 @@ void Machine::reshape(const Op& op) {
         share(y_id, holder, shape, valid, dense_strides(shape), whole_x.data);
     }
     if (pieces) [[unlikely]] {
-        note_candidate(&op, 0, [&] { return "reads elements of " + tensor_text(p_, x_id) + " that were never written"; });
+        note_candidate(&op, 0, [&] { return "reads elements of " + tensor_text(p_,
+            x_id) + " that were never written"; });
     }
 }
 
@@ -122,7 +127,8 @@ void Machine::insert_or_drop_axis(const Op& op) {
             stride[o++] = x.stride[i++];
         }
     }
-    if (x.pieces) note_candidate(&op, 0, [&] { return "reads elements of " + tensor_text(p_, in_id(op, 0)) + " that were never written"; });
+    if (x.pieces) note_candidate(&op, 0, [&] { return "reads elements of " + tensor_text(p_, in_id(op,
+        0)) + " that were never written"; });
     share(y_id, x, shape, valid, stride, data);
 }
 

@@ -30,7 +30,8 @@ inline bool is_dense(const Shape& s, const Strides& stride) {
     return true;
 }
 
-// Merged axes of `arrays` strided arrays over one box. stride[k][i]: step of array k along merged axis i, outermost first.
+// Merged axes of `arrays` strided arrays over one box. stride[k][i]: step of array k along merged axis i, outermost
+// first.
 template <int MOST>
 struct Nest {
     int rank = 0;

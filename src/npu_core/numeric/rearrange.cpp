@@ -28,7 +28,8 @@ void transpose_blocked(const char* in, int64_t in_row, char* out, int64_t out_ro
                 for (int64_t r = 0; r < nr; ++r)
                     for (int64_t c = 0; c < nc; ++c) block[c][r] = x[(r0 + r) * in_row + c0 + c];
             }
-            for (int64_t c = 0; c < nc; ++c) std::memcpy(y + (c0 + c) * out_row + r0, block[c], static_cast<size_t>(nr) * sizeof(T));
+            for (int64_t c = 0; c < nc; ++c) std::memcpy(y + (c0 + c) * out_row + r0, block[c],
+                static_cast<size_t>(nr) * sizeof(T));
         }
 }
 
@@ -76,7 +77,8 @@ void Machine::transpose(const Op& op) {
     unsigned used = 0;
     for (int i = 0; i < rank; ++i) {
         const int64_t axis = int_arg(op, i);
-        require(axis >= 0 && axis < rank && !(used >> axis & 1) && shape[i] == x.shape[static_cast<int>(axis)], "transpose: not a permutation of the shape");
+        require(axis >= 0 && axis < rank && !(used >> axis & 1) && shape[i] == x.shape[static_cast<int>(axis)],
+            "transpose: not a permutation of the shape");
         used |= 1u << axis;
         valid[i] = x.valid[static_cast<int>(axis)];
         from[i] = x.stride[axis];
@@ -92,8 +94,10 @@ void Machine::concat(const Op& op) {
     int64_t length = 0;
     for (int i = 0; i < op.ins.count; ++i) {
         const Shape& s = ready(in_id(op, i)).shape;
-        require(s.rank == shape.rank && ready(in_id(op, i)).dtype == tensor(out_id(op, 0)).dtype, "concat: rank or dtype differs");
-        for (int k = 0; k < shape.rank; ++k) require(k == axis || s[k] == shape[k], "concat: shapes differ off the axis");
+        require(s.rank == shape.rank && ready(in_id(op, i)).dtype == tensor(out_id(op, 0)).dtype,
+            "concat: rank or dtype differs");
+        for (int k = 0; k < shape.rank; ++k) require(k == axis || s[k] == shape[k],
+            "concat: shapes differ off the axis");
         length += s[axis];
     }
     require(length == shape[axis], "concat: the lengths do not add up to the result");
@@ -104,7 +108,8 @@ void Machine::concat(const Op& op) {
     for (int i = 0; i < op.ins.count; ++i) {
         const Operand x = whole(op, i);
         if (x.size() == size) copy_box(size, x.data, x.stride, y + at * dense[axis] * size, dense, x.shape);
-        else convert_box(x.dtype, x.data, x.stride, tensor(out_id(op, 0)).dtype, y + at * dense[axis] * size, dense, x.shape);
+        else convert_box(x.dtype, x.data, x.stride, tensor(out_id(op, 0)).dtype, y + at * dense[axis] * size, dense,
+            x.shape);
         at += x.shape[axis];
     }
 }
@@ -153,7 +158,8 @@ void Machine::triangle(const Op& op) {
         }
         for (int64_t r = 0; r < rows; ++r) {
             // kept columns: c <= r + diagonal (lower), c >= r + diagonal (upper)
-            const int64_t edge = std::clamp<int64_t>(diagonal > INT64_MAX - r - 1 ? INT64_MAX : r + diagonal + (lower ? 1 : 0), 0, cols);
+            const int64_t edge = std::clamp<int64_t>(diagonal > INT64_MAX - r - 1 ? INT64_MAX : r + diagonal +
+                (lower ? 1 : 0), 0, cols);
             char* row = y + (o + r * dense[rank - 2]) * size;
             if (lower) std::memset(row + edge * size, 0, static_cast<size_t>((cols - edge) * size));
             else std::memset(row, 0, static_cast<size_t>(edge * size));
@@ -173,7 +179,8 @@ void Machine::deinterleave(const Op& op) {
     const int size = static_cast<int>(x.size());
     for (int parity = 0; parity < 2; ++parity) {
         const Shape& shape = tensor(out_id(op, parity)).shape;
-        require(shape.rank == rank && shape[last] == (x.shape[last] + (two ? other.shape[last] : 0)) / 2, "deinterleave: result shape");
+        require(shape.rank == rank && shape[last] == (x.shape[last] + (two ? other.shape[last] : 0)) / 2,
+            "deinterleave: result shape");
         Shape valid = x.valid;
         for (int i = 0; two && i < last; ++i) valid[i] = std::min(valid[i], other.valid[i]);
         valid[last] = std::min((stream - parity + 1) / 2, shape[last]);
@@ -187,7 +194,8 @@ void Machine::deinterleave(const Op& op) {
             box[last] = std::min(box[last], valid[last] - at);
             Strides step = from.stride;
             step[last] *= 2;
-            if (box[last] > 0) copy_box(size, from.data + start * from.stride[last] * size, step, y + at * size, dense, box);
+            if (box[last] > 0) copy_box(size, from.data + start * from.stride[last] * size, step, y + at * size,
+                dense, box);
         };
         take(x, 0);
         if (two) take(other, x.shape[last]);
@@ -202,13 +210,15 @@ void Machine::gathermask(const Op& op) {
     const int64_t period = mode == 7 ? 1 : mode <= 2 ? 2 : 4;
     const int64_t start = mode == 7 ? 0 : mode <= 2 ? mode - 1 : mode - 3;
     const Shape& shape = tensor(out_id(op, 0)).shape;
-    require(shape.rank == rank && shape[last] <= (x.shape[last] - start + period - 1) / period, "gathermask: result shape");
+    require(shape.rank == rank && shape[last] <= (x.shape[last] - start + period - 1) / period,
+        "gathermask: result shape");
     Shape valid = x.valid;
     valid[last] = std::clamp<int64_t>((x.valid[last] - start + period - 1) / period, 0, shape[last]);
     char* y = result(op, 0, valid);
     Strides step = x.stride;
     step[last] *= period;
-    copy_box(static_cast<int>(x.size()), x.data + start * x.stride[last] * x.size(), step, y, dense_strides(shape), valid);
+    copy_box(static_cast<int>(x.size()), x.data + start * x.stride[last] * x.size(), step, y, dense_strides(shape),
+        valid);
 }
 
 }  // namespace npu

@@ -1,9 +1,9 @@
 // Machine: sum, amax, amin, prod over the valid box of one axis.
 //
-// fp32 order: whole tiles along the axis are combined as the PAIR tree (halving to a power of two, the remainder folded in
-// when it is at least half as long), then the last tile: on the last axis by the kernels' fixed lane order, on another
-// axis by halving vector adds. The tile length is that of the vector tile at the axis. Under numerics "0.2.0" the last
-// tile is summed in the order of that release's interpreter.
+// fp32 order: whole tiles along the axis are combined as the PAIR tree (halving to a power of two, the remainder folded
+// in when it is at least half as long), then the last tile: on the last axis by the kernels' fixed lane order, on
+// another axis by halving vector adds. The tile length is that of the vector tile at the axis. Under numerics "0.2.0"
+// the last tile is summed in the order of that release's interpreter.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -131,7 +131,8 @@ void fold_all(Opcode code, const Operand& x, const Geometry& g, const Outer& out
         for (int64_t i = b; i < e; ++i) {
             int64_t ox, oy;
             outer.offsets(i, &ox, &oy);
-            reinterpret_cast<T*>(y)[oy] = fold(code, reinterpret_cast<const T*>(x.data) + ox, x.stride[g.axis], g.length);
+            reinterpret_cast<T*>(y)[oy] = fold(code, reinterpret_cast<const T*>(x.data) + ox, x.stride[g.axis],
+                g.length);
         }
     });
 }
@@ -141,14 +142,16 @@ void fp32_rows(Opcode code, const Operand& x, const Geometry& g, const Outer& ou
     const int to_size = dtype_size_bytes(to);
     const bool tiled = g.length > g.tile;
     const bool in_place = x.dtype == DType::F32 && x.stride[g.axis] == 1 && !tiled && code != Opcode::PROD;
-    parallel_ranges(outer.total(), static_cast<double>(outer.total()) * (10 + 0.3 * static_cast<double>(g.length)), [&](int64_t b, int64_t e) {
+    parallel_ranges(outer.total(), static_cast<double>(outer.total()) * (10 + 0.3 * static_cast<double>(g.length)),
+        [&](int64_t b, int64_t e) {
         std::vector<float> row(in_place ? 0 : static_cast<size_t>(g.length));
         for (int64_t i = b; i < e; ++i) {
             int64_t ox, oy;
             outer.offsets(i, &ox, &oy);
             float v = neutral(code);
             if (in_place) {
-                v = row_in_tile(const_cast<float*>(reinterpret_cast<const float*>(x.data)) + ox, g.length, code, g.interpreter);
+                v = row_in_tile(const_cast<float*>(reinterpret_cast<const float*>(x.data)) + ox, g.length, code,
+                    g.interpreter);
             } else if (g.length > 0) {
                 load_f32(x.dtype, x.data + ox * x.size(), x.stride[g.axis], row.data(), g.length);
                 const int64_t n = tiled ? pair_tree(row.data(), g.length, g.tile, 1, pair_op(code)) : g.length;
@@ -178,7 +181,8 @@ void interpreter_columns(float* x, int64_t rows, int64_t n, int64_t col, int64_t
 }
 
 // Another axis: columns of the last axis in blocks that stay in cache; the bits do not depend on the blocks.
-void fp32_columns(Opcode code, const Operand& x, const Geometry& g, const Outer& outer, int64_t width, DType to, char* y) {
+void fp32_columns(Opcode code, const Operand& x, const Geometry& g, const Outer& outer, int64_t width, DType to,
+    char* y) {
     const int last = x.shape.rank - 1;
     const int to_size = dtype_size_bytes(to);
     const Binary op = pair_op(code);

@@ -136,7 +136,8 @@ template <class T> RowFn find_unary(Opcode code) {
         }
     } else {
         switch (code) {
-            case Opcode::ABS: return [](const Row& r) { map1<T>(r, [](T a) { return a < 0 ? wrap_sub<T>(0, a) : a; }); };
+            case Opcode::ABS: return [](const Row& r) { map1<T>(r, [](T a) { return a < 0 ? wrap_sub<T>(0, a) : a;
+                }); };
             case Opcode::NEG: return [](const Row& r) { map1<T>(r, [](T a) { return wrap_sub<T>(0, a); }); };
             case Opcode::RELU: return [](const Row& r) { map1<T>(r, [](T a) { return a > 0 ? a : T(0); }); };
             case Opcode::FLOOR:
@@ -174,7 +175,8 @@ template <class F> RowFn by_type(DType t, F&& find) {
 
 void convert_any(const Row& r) {
     const uint64_t k = r.constant;
-    const CastSpec s{static_cast<DType>(k & 255), static_cast<DType>(k >> 8 & 255), static_cast<CastMode>(k >> 16 & 255), (k >> 24 & 1) != 0};
+    const CastSpec s{static_cast<DType>(k & 255), static_cast<DType>(k >> 8 & 255),
+        static_cast<CastMode>(k >> 16 & 255), (k >> 24 & 1) != 0};
     if (!is_half(s.to)) return cast_row(s, r.a, r.y, r.n);
     uint16_t half[STRIP];                              // rounded, then back into an fp32 register
     cast_row(s, r.a, half, r.n);
@@ -244,9 +246,12 @@ RowFn compare_row(Opcode code, DType t) {
 
 RowFn logical_row(Opcode code) {
     switch (code) {
-        case Opcode::LOGICAL_AND: return [](const Row& r) { map2<uint8_t, uint8_t>(r, [](uint8_t a, uint8_t b) -> uint8_t { return (a != 0) & (b != 0); }); };
-        case Opcode::LOGICAL_OR: return [](const Row& r) { map2<uint8_t, uint8_t>(r, [](uint8_t a, uint8_t b) -> uint8_t { return (a | b) != 0; }); };
-        case Opcode::LOGICAL_NOT: return [](const Row& r) { map1<uint8_t>(r, [](uint8_t a) -> uint8_t { return a == 0; }); };
+        case Opcode::LOGICAL_AND: return [](const Row& r) { map2<uint8_t, uint8_t>(r, [](uint8_t a,
+            uint8_t b) -> uint8_t { return (a != 0) & (b != 0); }); };
+        case Opcode::LOGICAL_OR: return [](const Row& r) { map2<uint8_t, uint8_t>(r, [](uint8_t a,
+            uint8_t b) -> uint8_t { return (a | b) != 0; }); };
+        case Opcode::LOGICAL_NOT: return [](const Row& r) { map1<uint8_t>(r,
+            [](uint8_t a) -> uint8_t { return a == 0; }); };
         default: return nullptr;
     }
 }
@@ -260,7 +265,8 @@ RowFn convert_row() { return convert_any; }
 RowFn round_row(DType half) { return half == DType::BF16 ? round_bf16 : round_f16; }
 
 uint64_t pack_cast(DType from, DType to, int mode, bool saturate) {
-    return static_cast<uint64_t>(from) | static_cast<uint64_t>(to) << 8 | static_cast<uint64_t>(mode) << 16 | static_cast<uint64_t>(saturate) << 24;
+    const auto u = [](auto v) { return static_cast<uint64_t>(v); };
+    return u(from) | u(to) << 8 | u(mode) << 16 | u(saturate) << 24;
 }
 
 }  // namespace npu

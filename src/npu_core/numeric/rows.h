@@ -1,5 +1,5 @@
-// Elementwise functions over one row of registers. A register is a row of elements of one type, or a single element that
-// stands for the whole row (step 0). Half floats live in registers as fp32.
+// Elementwise functions over one row of registers. A register is a row of elements of one type, or a single element
+// that stands for the whole row (step 0). Half floats live in registers as fp32.
 #pragma once
 #include <cstdint>
 

@@ -67,7 +67,8 @@ class Scheduler {
 
     void plain(Id body) {
         for (size_t i = 0; i < p_.bodies[body].items.size(); ++i)
-            s_.bodies[body].plain.push_back({static_cast<int32_t>(i), NONE, NONE, dead_of(body, static_cast<int32_t>(i))});
+            s_.bodies[body].plain.push_back({static_cast<int32_t>(i), NONE, NONE, dead_of(body,
+                static_cast<int32_t>(i))});
     }
 
     void fused(Id body) {
@@ -87,7 +88,8 @@ class Scheduler {
                     run.reset();
                     single(body, i);
                 }
-            } else if (run && (op ? may_precede(*run, *op) : items[i].kind == ItemKind::LOAD && !run->made.count(items[i].b))) {
+            } else if (run && (op ? may_precede(*run, *op) : items[i].kind == ItemKind::LOAD &&
+                !run->made.count(items[i].b))) {
                 run->before.push_back(i);
             } else if (run && items[i].kind == ItemKind::ASSEMBLE && absorbs(*run, items[i])) {
                 close(body, run, i);
@@ -138,7 +140,8 @@ class Scheduler {
     // Whether this assemble is all that happens to all that the group gives.
     bool absorbs(const Run& run, const Item& it) {
         const TensorInfo &from = p_.tensors[it.b], &to = p_.tensors[it.a];
-        if (!run.made.count(it.b) || to.kind != TensorKind::ARG || from.dtype != to.dtype || from.shape.rank != to.shape.rank) return false;
+        if (!run.made.count(it.b) || to.kind != TensorKind::ARG || from.dtype != to.dtype ||
+            from.shape.rank != to.shape.rank) return false;
         std::unordered_map<Id, Uses> inside;
         for (const int32_t k : run.ops) count(p_.ops[k], 1, inside);
         for (const Id t : run.made) {
@@ -176,7 +179,8 @@ class Scheduler {
             return Wanted{uses_[t].narrow > in.narrow, uses_[t].wide > in.wide};
         }));
         s_.group_items.push_back(run->grouped);
-        s_.bodies[body].fused.push_back({run->grouped.front(), static_cast<int32_t>(s_.groups.size()) - 1, assemble, span(later)});
+        s_.bodies[body].fused.push_back({run->grouped.front(), static_cast<int32_t>(s_.groups.size()) - 1, assemble,
+            span(later)});
         run.reset();
     }
     Span span(const std::vector<Id>& v) {

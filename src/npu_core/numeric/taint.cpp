@@ -1,7 +1,8 @@
 // Machine, poison "trace": which elements are undefined, followed through every operation to the arguments.
 //
-// A value may carry one byte per element: 0 defined, else the number of the read that let the undefined element in. What
-// an operation does to such bytes is computed by running core operations on the bytes themselves, in a Machine of their own.
+// A value may carry one byte per element: 0 defined, else the number of the read that let the undefined element in.
+// What an operation does to such bytes is computed by running core operations on the bytes themselves, in a Machine of
+// their own.
 #include <algorithm>
 #include <cstring>
 
@@ -37,7 +38,8 @@ struct Shadow {
         m.env_.back().through = false;
         return static_cast<Id>(q.tensors.size()) - 1;
     }
-    Id apply(Opcode code, const std::vector<Id>& ins, const Shape& shape, const std::vector<int64_t>& ints = {}, const std::vector<int64_t>& scalars = {}) {
+    Id apply(Opcode code, const std::vector<Id>& ins, const Shape& shape, const std::vector<int64_t>& ints = {},
+        const std::vector<int64_t>& scalars = {}) {
         TensorInfo info;
         info.dtype = DType::U8;
         info.shape = shape;
@@ -60,7 +62,8 @@ struct Shadow {
         q.floats.insert(q.floats.end(), {0.0, 0.0});
         for (const int64_t s : scalars) q.exprs.push_back({ExprOp::CONST, NONE, NONE, s});
         op.scalars = {static_cast<int32_t>(q.ids.size()), static_cast<int32_t>(scalars.size())};
-        for (size_t i = 0; i < scalars.size(); ++i) q.ids.push_back(static_cast<Id>(q.exprs.size() - scalars.size() + i));
+        for (size_t i = 0; i < scalars.size();
+            ++i) q.ids.push_back(static_cast<Id>(q.exprs.size() - scalars.size() + i));
         q.ops.push_back(op);
         m.prepare();
         m.run_op(q.ops.back());
@@ -72,6 +75,25 @@ struct Shadow {
         Shape s = shape(x);
         s[axis] = 1;
         return apply(Opcode::AMAX, {x}, s, {axis, 1});
+    }
+    // From the first undefined element along the axis on.
+    Id running(Id x, int axis) {
+        Value v = value(x);
+        Shape line = v.valid;
+        line[axis] = 1;
+        for (int64_t i = 1; i < v.valid[axis]; ++i) {
+            const Id before = slice(x, axis, i - 1), here = slice(x, axis, i);
+            const Id both = join(before, here, shape(here));
+            copy_box(1, value(both).data, value(both).stride, v.store.data() + i * v.stride[axis], v.stride, line);
+        }
+        return x;
+    }
+    Id slice(Id x, int axis, int64_t at) {
+        Shape s = shape(x);
+        s[axis] = 1;
+        std::vector<int64_t> scalars(static_cast<size_t>(s.rank), 0);
+        scalars[axis] = at;
+        return apply(Opcode::VIEW, {x}, s, {0}, scalars);
     }
     Id join(Id a, Id b, const Shape& s) { return apply(Opcode::MAXIMUM, {a, b}, s); }
     bool any_set(Id t) const {
@@ -170,7 +192,8 @@ void Machine::trace_op(const Op& op) {
         y = byte_in(0);
         for (int i = 1; i < op.ins.count; ++i) y = s.join(y, byte_in(i), out);
     } else if (family == Family::REDUCE) {
-        y = s.apply(Opcode::AMAX, {byte_in(0)}, out, ints);
+        const bool running = code == Opcode::CUMSUM || code == Opcode::CUMPROD;
+        y = running ? s.running(byte_in(0), static_cast<int>(ints[0])) : s.apply(Opcode::AMAX, {byte_in(0)}, out, ints);
     } else if (family == Family::MATMUL) {
         const auto side = [&](int i, bool trans, bool reduce_rows) {
             Id t = byte_in(i);
@@ -265,16 +288,19 @@ void Machine::trace_store(Id dst, Id src, const Shape& box) {
         if (!count[id]) continue;
         Candidate c;
         if (id <= static_cast<int>(sources_.size())) c = sources_[id - 1];
-        else c = {"assemble", current_line(), "stores elements of " + tensor_text(p_, src) + " that were never written"};
+        else c = {"assemble", current_line(), "stores elements of " + tensor_text(p_,
+            src) + " that were never written"};
         c.text += "; " + std::to_string(count[id]) + " undefined elements are stored to " + tensor_text(p_, dst);
         if (const std::string line = current_line(); !line.empty()) c.text += " at " + line;
-        const bool known = std::any_of(candidates_.begin(), candidates_.end(), [&](const Candidate& k) { return k.op == c.op && k.line == c.line; });
+        const bool known = std::any_of(candidates_.begin(), candidates_.end(),
+            [&](const Candidate& k) { return k.op == c.op && k.line == c.line; });
         if (!known && candidates_.size() < 1000) candidates_.push_back(std::move(c));
     }
 }
 
 // The bytes of a local after `src` was put at `offset`; `fresh`: nothing else of it has been written.
-void Machine::trace_assemble(Id dst, const BufferRef& before, const BufferRef& piece, const Shape& piece_shape, const Shape& offset, const Shape& box, bool fresh) {
+void Machine::trace_assemble(Id dst, const BufferRef& before, const BufferRef& piece, const Shape& piece_shape,
+    const Shape& offset, const Shape& box, bool fresh) {
     Value& d = env_[dst];
     if (!before && !piece && !fresh && !d.taint) return;
     const int64_t n = d.shape.count();
@@ -291,12 +317,15 @@ void Machine::trace_assemble(Id dst, const BufferRef& before, const BufferRef& p
     else d.taint.reset();
 }
 
-int Machine::source_of(int operand) const { return operand < static_cast<int>(op_sources_.size()) ? op_sources_[operand] : 0; }
+int Machine::source_of(int operand) const {
+    return operand < static_cast<int>(op_sources_.size()) ? op_sources_[operand] : 0;
+}
 
 void Machine::add_source(int operand, Candidate c) {
     int id = 0;
     for (size_t i = 0; i < sources_.size() && !id; ++i)
-        if (sources_[i].line == c.line && sources_[i].op == c.op && sources_[i].operand == c.operand) id = static_cast<int>(i) + 1;
+        if (sources_[i].line == c.line && sources_[i].op == c.op &&
+            sources_[i].operand == c.operand) id = static_cast<int>(i) + 1;
     if (!id && sources_.size() < MOST_SOURCES) {
         sources_.push_back(std::move(c));
         id = static_cast<int>(sources_.size());

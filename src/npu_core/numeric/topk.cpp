@@ -52,7 +52,8 @@ void Machine::topk(const Op& op) {
     const bool largest = int_arg(op, 1) != 0;
     require(rank >= 1, "topk: rank 0");
     const Shape& v_shape = tensor(out_id(op, 0)).shape;
-    require(wanted >= 0 && v_shape.rank == rank && v_shape[last] == wanted && tensor(out_id(op, 1)).shape == v_shape, "topk: result shape does not fit");
+    require(wanted >= 0 && v_shape.rank == rank && v_shape[last] == wanted && tensor(out_id(op,
+        1)).shape == v_shape, "topk: result shape does not fit");
     const int64_t n = x.valid[last], k = std::min(wanted, n);
     Shape valid = x.valid;
     valid[last] = k;
@@ -83,14 +84,16 @@ void Machine::topk(const Op& op) {
                 for (int64_t i = 0; i < n; ++i) keys[i] = float_key(row[i]);
             } else {
                 require(x.dtype != DType::F64, "topk is not defined for FP64");
-                for (int64_t i = 0; i < n; ++i) cast_row({x.dtype, DType::I64}, p + i * x.stride[last] * size, &keys[i], 1);
+                for (int64_t i = 0; i < n; ++i) cast_row({x.dtype, DType::I64}, p + i * x.stride[last] * size,
+                    &keys[i], 1);
             }
             if (!largest)
                 for (auto& key : keys) key = ~key;
             select(keys, k, best);
             for (int64_t i = 0; i < k; ++i) {
                 picked_index[i] = best[i].index;
-                std::memcpy(picked.data() + i * size, p + best[i].index * x.stride[last] * size, static_cast<size_t>(size));
+                std::memcpy(picked.data() + i * size, p + best[i].index * x.stride[last] * size,
+                    static_cast<size_t>(size));
             }
             cast_row({x.dtype, value_type}, picked.data(), values + oy * dtype_size_bytes(value_type), k);
             cast_row({DType::I64, index_type}, picked_index.data(), indices + oy * dtype_size_bytes(index_type), k);

@@ -67,7 +67,8 @@ void poison_outside(DType t, void* p, const Shape& shape, const Shape& valid) {
     }
 }
 
-void copy_box(int size, const char* src, const Strides& src_stride, char* dst, const Strides& dst_stride, const Shape& box) {
+void copy_box(int size, const char* src, const Strides& src_stride, char* dst, const Strides& dst_stride,
+    const Shape& box) {
     if (is_empty(box)) return;
     const Strides* strides[2] = {&dst_stride, &src_stride};
     Nest<2> nest = make_nest<2>(box, strides, 2);
@@ -107,7 +108,8 @@ void copy_box(int size, const char* src, const Strides& src_stride, char* dst, c
     });
 }
 
-void convert_box(DType from, const char* src, const Strides& src_stride, DType to, char* dst, const Strides& dst_stride, const Shape& box) {
+void convert_box(DType from, const char* src, const Strides& src_stride, DType to, char* dst,
+    const Strides& dst_stride, const Shape& box) {
     if (from == to) return copy_box(dtype_size_bytes(from), src, src_stride, dst, dst_stride, box);
     if (is_empty(box)) return;
     const Strides* strides[2] = {&dst_stride, &src_stride};
@@ -150,6 +152,7 @@ void load_f32(DType t, const char* p, int64_t stride, float* y, int64_t n) {
     }
 }
 
-void store_f32(DType t, const float* x, char* p, int64_t n) { cast_row({DType::F32, t, CastMode::NONE, false}, x, p, n); }
+void store_f32(DType t, const float* x, char* p, int64_t n) { cast_row({DType::F32, t, CastMode::NONE, false}, x, p,
+    n); }
 
 }  // namespace npu

@@ -25,7 +25,8 @@ struct Value {
     BufferRef store;             // keeps `data` alive; null for argument memory
     BufferRef wide;              // fp32 twin, contiguous over `shape`
     BufferRef taint;             // poison=trace: one byte per element of `shape`, null: clean inside the valid box
-    std::shared_ptr<std::vector<std::pair<Shape, Shape>>> pieces;  // (offset, extent) written so far; null: all of `valid`
+    // (offset, extent) written so far; null: all of `valid`
+    std::shared_ptr<std::vector<std::pair<Shape, Shape>>> pieces;
 
     const float* wide_data() const { return reinterpret_cast<const float*>(wide.data()); }
     void clear() {
@@ -70,9 +71,11 @@ void fill_poison(DType t, void* p, int64_t n);
 // Everything of a contiguous array of `shape` outside `valid`.
 void poison_outside(DType t, void* p, const Shape& shape, const Shape& valid);
 // Strided copy of a box, element size in bytes.
-void copy_box(int size, const char* src, const Strides& src_stride, char* dst, const Strides& dst_stride, const Shape& box);
+void copy_box(int size, const char* src, const Strides& src_stride, char* dst, const Strides& dst_stride,
+    const Shape& box);
 // The same with a conversion (nearest, ties to even; see cast.h).
-void convert_box(DType from, const char* src, const Strides& src_stride, DType to, char* dst, const Strides& dst_stride, const Shape& box);
+void convert_box(DType from, const char* src, const Strides& src_stride, DType to, char* dst,
+    const Strides& dst_stride, const Shape& box);
 // Row of `n` elements with any stride to contiguous fp32 (float and integer types).
 void load_f32(DType t, const char* p, int64_t stride, float* y, int64_t n);
 // Contiguous fp32 to a contiguous float dtype, ties to even.

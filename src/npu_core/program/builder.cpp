@@ -26,7 +26,8 @@ Id Builder::new_body() {
     return static_cast<Id>(p_.bodies.size() - 1);
 }
 
-int32_t Builder::intern(std::vector<std::string>& pool, std::unordered_map<std::string, int32_t>& ids, std::string_view text) {
+int32_t Builder::intern(std::vector<std::string>& pool, std::unordered_map<std::string, int32_t>& ids,
+    std::string_view text) {
     const auto [it, fresh] = ids.try_emplace(std::string(text), static_cast<int32_t>(pool.size()));
     if (fresh) pool.emplace_back(text);
     return it->second;
@@ -83,9 +84,11 @@ Id Builder::constant(int64_t value) {
 }
 
 Id Builder::expr(int op, Id a, Id b) {
-    if (op < static_cast<int>(ExprOp::ADD) || op > static_cast<int>(ExprOp::EQ0)) refuse("unknown expression code " + std::to_string(op));
+    if (op < static_cast<int>(ExprOp::ADD) ||
+        op > static_cast<int>(ExprOp::EQ0)) refuse("unknown expression code " + std::to_string(op));
     const bool unary = op >= static_cast<int>(ExprOp::GE0);
-    if (!inside(a, p_.exprs.size()) || (!unary && !inside(b, p_.exprs.size()))) refuse("unknown operand of an expression");
+    if (!inside(a, p_.exprs.size()) || (!unary && !inside(b,
+        p_.exprs.size()))) refuse("unknown operand of an expression");
     if (unary) b = NONE;
     const auto [it, fresh] = exprs_.try_emplace({op, a, b}, NONE);
     if (fresh) it->second = push_expr({static_cast<ExprOp>(op), a, b, 0});
@@ -93,7 +96,8 @@ Id Builder::expr(int op, Id a, Id b) {
 }
 
 std::pair<Id, Id> Builder::scalar(int kind) {
-    if (kind != static_cast<int>(ExprOp::INDEX) && kind != static_cast<int>(ExprOp::LOAD)) refuse("a scalar is an INDEX (1) or a LOAD (2)");
+    if (kind != static_cast<int>(ExprOp::INDEX) &&
+        kind != static_cast<int>(ExprOp::LOAD)) refuse("a scalar is an INDEX (1) or a LOAD (2)");
     const Id slot = p_.scalar_slots++;
     return {slot, push_expr({static_cast<ExprOp>(kind), NONE, NONE, slot})};
 }
@@ -134,7 +138,8 @@ void Builder::op(const OpRequest& r) {
     check_optional(r.options, p_.options.size(), "options");
     check_optional(r.label, p_.labels.size(), "label");
     for (const Id t : r.outs) {
-        if (p_.tensors[t].kind == TensorKind::ARG) refuse("operation `" + row.name + "`: an argument is written by assemble only");
+        if (p_.tensors[t].kind == TensorKind::ARG) refuse("operation `" + row.name +
+            "`: an argument is written by assemble only");
         for (const Id s : r.ins)
             if (s == t) refuse("operation `" + row.name + "`: its result must be a new tensor");
     }

@@ -61,7 +61,8 @@ class Builder {
     enum class Open : uint8_t { KERNEL, LOOP, THEN, ELSE };
     struct Level { Open kind; Id body; Id else_body; };
 
-    int32_t intern(std::vector<std::string>& pool, std::unordered_map<std::string, int32_t>& ids, std::string_view text);
+    int32_t intern(std::vector<std::string>& pool, std::unordered_map<std::string, int32_t>& ids,
+        std::string_view text);
     Id push_expr(Expr e);
     Item& append(ItemKind kind, int32_t line);
     Id new_body();

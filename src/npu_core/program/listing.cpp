@@ -49,17 +49,20 @@ void body_text(const Program& p, Id body, int depth, std::string& out) {
             case ItemKind::DECL: out += "declare " + tensor_text(p, it.a); break;
             case ItemKind::SET: out += short_name(p, it.a) + "[:] = " + short_name(p, it.b); break;
             case ItemKind::ASSEMBLE:
-                out += "assemble " + short_name(p, it.b) + " into " + short_name(p, it.a) + " at [" + list_text(p, it.span, expr_text) + "]";
+                out += "assemble " + short_name(p, it.b) + " into " + short_name(p, it.a) + " at [" + list_text(p,
+                    it.span, expr_text) + "]";
                 break;
             case ItemKind::LOAD:
-                out += "l" + std::to_string(it.a) + " = " + short_name(p, it.b) + "[" + list_text(p, it.span, expr_text) + "]";
+                out += "l" + std::to_string(it.a) + " = " + short_name(p, it.b) + "[" + list_text(p, it.span,
+                    expr_text) + "]";
                 break;
             case ItemKind::STORE:
                 out += short_name(p, it.a) + "[" + list_text(p, it.span, expr_text) + "] = " + expr_text(p, it.b);
                 break;
             case ItemKind::BLOCK: out += "block"; break;
             case ItemKind::IF: out += "if " + expr_text(p, it.a) + ":"; break;
-            case ItemKind::LOOP: out += "for i" + std::to_string(it.a) + " in loop(" + list_text(p, it.span, expr_text) + "):"; break;
+            case ItemKind::LOOP: out += "for i" + std::to_string(it.a) + " in loop(" + list_text(p, it.span,
+                expr_text) + "):"; break;
             case ItemKind::TRAP: out += "raise recorded exception " + std::to_string(it.a); break;
         }
         if (it.line != NONE) out += "    # " + p.lines[it.line];
@@ -83,7 +86,8 @@ std::string tensor_text(const Program& p, Id t) {
 }
 
 std::string op_text(const Program& p, const Op& op) {
-    std::string out = list_text(p, op.outs, tensor_text) + " = " + op_rows()[op.row].name + "(" + list_text(p, op.ins, short_name);
+    std::string out = list_text(p, op.outs, tensor_text) + " = " + op_rows()[op.row].name + "(" + list_text(p,
+        op.ins, short_name);
     const auto add = [&](const std::string& text) { out += (out.back() == '(' ? "" : ", ") + text; };
     for (int i = 0; i < op.ints.count; ++i) add(std::to_string(p.ints[op.ints.begin + i]));
     for (int i = 0; i < op.floats.count; ++i) add(std::to_string(p.floats[op.floats.begin + i]));

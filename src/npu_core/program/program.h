@@ -25,7 +25,8 @@ struct OpRow {
     bool fp16_arith = true;  // false: fp16 operands become fp32 under numerics "current"
 };
 
-enum class ExprOp : uint8_t { CONST, INDEX, LOAD, ADD, MUL, FLOORDIV, MOD, MIN, MAX, GE0, EQ0 };  // GE0: a >= 0, EQ0: a == 0
+// GE0: a >= 0, EQ0: a == 0
+enum class ExprOp : uint8_t { CONST, INDEX, LOAD, ADD, MUL, FLOORDIV, MOD, MIN, MAX, GE0, EQ0 };
 struct Expr {
     ExprOp op;
     Id a = NONE, b = NONE;  // operands (expression ids)
@@ -43,7 +44,8 @@ struct TensorInfo {
 
 struct Span { int32_t begin = 0, count = 0; };  // range of a pool
 
-struct TileInfo { std::vector<int64_t> vec; std::vector<int64_t> cube; bool split_k = false; };  // cube: m0 m1 k0 kA1 kB1 n0 n1
+// cube: m0 m1 k0 kA1 kB1 n0 n1
+struct TileInfo { std::vector<int64_t> vec; std::vector<int64_t> cube; bool split_k = false; };
 
 struct Op {
     int32_t row;             // index of OpRow

@@ -13,7 +13,8 @@ Value& Machine::ready(Id t) {
     Value& v = env_[t];
     if (v.state != State::READY) [[unlikely]] {
         const std::string& name = tensor(t).name;
-        fail("read_before_write", "tensor " + (name.empty() ? "%" + std::to_string(t) : "`" + name + "`") + " " + to_text(tensor(t).shape) +
+        fail("read_before_write",
+            "tensor " + (name.empty() ? "%" + std::to_string(t) : "`" + name + "`") + " " + to_text(tensor(t).shape) +
                                       " is read before anything was written to it");
     }
     return v;
@@ -66,7 +67,8 @@ Operand Machine::operand(const Op& op, int i) {
         o.keep = std::move(copy);
     }
     if (v.pieces) [[unlikely]]
-        note_candidate(&op, i, [&] { return "reads elements of " + tensor_text(p_, in_id(op, i)) + " that were never written"; });
+        note_candidate(&op, i, [&] { return "reads elements of " + tensor_text(p_, in_id(op,
+            i)) + " that were never written"; });
     return o;
 }
 
@@ -74,7 +76,8 @@ Operand Machine::operand(const Op& op, int i) {
 Operand Machine::covering(const Op& op, int i, const Shape& box) {
     Operand o = operand(op, i);
     if (o.full || covers(o.valid, box)) return o;
-    note_candidate(&op, i, [&] { return "reads " + to_text(box) + " of " + tensor_text(p_, in_id(op, i)) + ", of which " + to_text(o.valid) + " is valid"; });
+    note_candidate(&op, i, [&] { return "reads " + to_text(box) + " of " + tensor_text(p_, in_id(op,
+        i)) + ", of which " + to_text(o.valid) + " is valid"; });
     BufferRef copy = scratch(o.shape.count() * o.size());
     const Strides dense = dense_strides(o.shape);
     copy_box(static_cast<int>(o.size()), o.data, o.stride, copy.data(), dense, o.valid);
@@ -136,7 +139,8 @@ char* Machine::result(const Op& op, int i, const Shape& valid) {
 }
 
 // `t` becomes another look at the storage of `src` (its logical dtype).
-void Machine::share(Id t, const Value& src, const Shape& shape, const Shape& valid, const Strides& stride, const char* data) {
+void Machine::share(Id t, const Value& src, const Shape& shape, const Shape& valid, const Strides& stride,
+    const char* data) {
     BufferRef store = src.store;
     const int16_t region = src.region;
     const DType dtype = src.dtype;
