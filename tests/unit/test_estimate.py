@@ -245,7 +245,7 @@ def test_whole_row_attention_fails_at_the_first_length_beyond_ub():
 
 
 def test_largest_tile_that_fits_does_fit():
-    """Each operation of this chain fits by itself; only the plan sees that the result cannot take an operand's place."""
+    """Each operation fits by itself; only the plan sees that the result cannot take an operand's place."""
     def both(a):
         x = a * 2.0
         return (x + a) * pypto.exp(x)
