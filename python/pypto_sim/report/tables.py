@@ -20,15 +20,17 @@ def console(stderr: bool = False) -> Any:
 
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Any:
-    """A rich table of text."""
+    """A rich table of text, below its title."""
+    from rich.console import Group
     from rich.markup import escape
     from rich.table import Table
-    made = Table(title=escape(title), title_justify="left", header_style="bold", show_edge=False, pad_edge=False)
+    from rich.text import Text
+    made = Table(header_style="bold", show_edge=False, pad_edge=False)
     for name in columns:
         made.add_column(escape(name), overflow="fold")
     for row in rows:
-        made.add_row(*(cell if hasattr(cell, "__rich__") else escape(str(cell)) for cell in row))
-    return made
+        made.add_row(*(escape(str(cell)) for cell in row))
+    return Group(Text(title, style="bold"), made) if title else made
 
 
 def compare_tables(run: Mapping[str, Any], language: str = "en") -> list[Any]:
