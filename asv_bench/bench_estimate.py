@@ -1,0 +1,79 @@
+"""Cost-only runs: time of `estimate`, traced before (warm) and from nothing (cold), and the cost it predicts."""
+import pypto_sim as pypto
+
+F16, F32 = pypto.DT_FP16, pypto.DT_FP32
+Spec = pypto.Spec
+
+
+def matmul(n):
+    """[n, n] x [n, n] fp16 in tiles of 128 x 256."""
+    @pypto.frontend.jit()
+    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_cube_tile_shapes([128, 128], [64, 256], [256, 256])
+        out[:] = pypto.matmul(a, b, F32)
+
+    return kernel, [Spec((n, n), F16), Spec((n, n), F16), Spec((n, n), F32)]
+
+
+def decode(length, heads=32, block=512):
+    """Online softmax over KV blocks, one query row of 16 per head."""
+    @pypto.frontend.jit()
+    def kernel(q: pypto.Tensor(), k: pypto.Tensor(), v: pypto.Tensor(), out: pypto.Tensor()):
+        for h in pypto.loop(heads):
+            o = pypto.tensor([16, 128], F32, "o")
+            total = pypto.tensor([16, 1], F32, "l")
+            top = pypto.tensor([16, 1], F32, "m")
+            for i in pypto.loop(length // block):
+                pypto.set_cube_tile_shapes([16, 16], [128, 128], [128, 128])
+                pypto.set_vec_tile_shapes(16, block)
+                kt = pypto.view(k, [block, 128], [i * block, 0])
+                vt = pypto.view(v, [block, 128], [i * block, 0])
+                s = pypto.matmul(pypto.view(q, [16, 128], [h * 16, 0]), kt, F32, b_trans=True) * 0.088
+                m = pypto.amax(s, -1, True)
+                if pypto.is_loop_begin(i):
+                    p = pypto.exp(s - m)
+                    top[:] = m
+                    total[:] = pypto.sum(p, -1, True)
+                    o[:] = pypto.matmul(pypto.cast(p, F16), vt, F32)
+                else:
+                    new = pypto.maximum(top, m)
+                    scale = pypto.exp(top - new)
+                    p = pypto.exp(s - new)
+                    total[:] = total * scale + pypto.sum(p, -1, True)
+                    o[:] = o * scale + pypto.matmul(pypto.cast(p, F16), vt, F32)
+                    top[:] = new
+                if pypto.is_loop_end(i):
+                    pypto.assemble(o / total, [h * 16, 0], out)
+
+    return kernel, [Spec((16 * heads, 128), F16), Spec((length, 128), F16), Spec((length, 128), F16),
+                    Spec((16 * heads, 128), F32)]
+
+
+CASES = {"matmul_4096": lambda: matmul(4096), "matmul_8192": lambda: matmul(8192),
+         "decode_4096": lambda: decode(4096), "decode_131072": lambda: decode(131072)}
+
+
+class Estimate:
+    params = [list(CASES), ["calibrated", "official"]]
+    param_names = ["case", "model"]
+
+    def setup(self, case, model):
+        self.kernel, self.args = CASES[case]()
+        self.predicted = pypto.estimate(self.kernel, *self.args, model=model)
+
+    def time_warm(self, case, model):
+        pypto.estimate(self.kernel, *self.args, model=model)
+
+    def time_cold(self, case, model):
+        kernel, args = CASES[case]()
+        pypto.estimate(kernel, *args, model=model)
+
+    def track_cycles(self, case, model):
+        return self.predicted.cycles
+
+    track_cycles.unit = "cycles"
+
+    def track_gm_bytes(self, case, model):
+        return self.predicted.gm_read_bytes + self.predicted.gm_write_bytes
+
+    track_gm_bytes.unit = "bytes"
