@@ -19,11 +19,12 @@ from .errors import PyptoKeyError, PyptoTypeError, PyptoValueError
 WORDS: dict[str, tuple[str, ...]] = {
     "profile": ("lenient", "0.2", "master", "guide"),
     "numerics": ("current", "0.2.0"),
+    "model": ("calibrated", "official"),
     "mode": ("auto", "step"),
     "poison": ("check", "trace", "off"),
     "log": ("off", "info", "debug"),
 }
-ENVIRONMENT = ("DEVICE", "PROFILE", "NUMERICS", "MODE", "THREADS", "ISA", "LOG")
+ENVIRONMENT = ("DEVICE", "PROFILE", "NUMERICS", "MODEL", "MODE", "THREADS", "ISA", "LOG")
 PREFIX = "PYPTO_SIM_"
 
 
@@ -34,6 +35,7 @@ class Config:
     device: str = "910b1"
     profile: str = "lenient"
     numerics: str = "current"
+    model: str = "calibrated"
     mode: str = "auto"
     threads: int | None = None
     poison: str = "check"
@@ -127,7 +129,9 @@ class _Restore:
 
 
 def config(**settings: Any) -> _Restore:
-    """Set `device`, `profile`, `numerics`, `mode`, `threads`, `poison`, `isa`, `log`; `with config(...):` restores.
+    """Set `device`, `profile`, `numerics`, `model`, `mode`, `threads`, `poison`, `isa`, `log`.
+
+    `with config(...):` restores.
 
     Raises PyptoKeyError (a KeyError) for an unknown name and PyptoValueError (a ValueError) for an unknown word.
     """

@@ -29,7 +29,7 @@ ERROR_BAND = {      # the figures of tests/unit/test_calibration.py
 }
 
 
-def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = None, model: str = "calibrated",
+def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = None, model: str | None = None,
              assume: Mapping[str, Any] | None = None, **scalars: Any) -> Estimate:
     """Predict what `kernel(*args)` costs, without running it.
 
@@ -37,7 +37,7 @@ def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = No
     ----------
     kernel: a jit kernel. args: arrays or `pypto.Spec(shape, dtype)`, then the kernel's scalars; integer arguments with
     data may decide loop bounds and conditions.
-    device: name or .toml path; default: the configured one. model: "calibrated" or "official".
+    device: name or .toml path. model: "calibrated" or "official". Default of both: the configured one.
     assume: {scalar name, "file:line" or line: value or (low, high)} for values that a cost-only run cannot know; of a
     range the middle is used. scalars: the kernel's scalars by keyword.
 
@@ -61,7 +61,8 @@ def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = No
         if found.severity == "warn":
             warn(found)
     try:
-        return cost_of(traced.program, traced.kernel, int_data(traced.arguments), table, model, assume)
+        return cost_of(traced.program, traced.kernel, int_data(traced.arguments), table, model or traced.config.model,
+                       assume)
     except _core.TrapReached as reached:     # the kernel raises on the path that these sizes take
         raise fresh(traced.trapped[reached.args[0]]) from None
 

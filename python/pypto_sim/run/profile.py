@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..config import active
 from ..device import Device
 from ..errors import PyptoError, PyptoRuntimeError, PyptoValueError
 from ..result.estimate import Estimate
@@ -34,11 +35,13 @@ class ProfiledLaunch:
 class profile:
     """`with pypto.profile(device="910b1") as prof:` - numerics and cost of every launch inside, of this thread.
 
-    device: name or .toml path, default the one each launch is configured for; model: "calibrated" or "official".
+    device: name or .toml path, default the one each launch is configured for; model: "calibrated" or "official",
+    default the configured one.
     `prof.launches[i].estimate` is the cost with the values the launch really had; `prof.time_us` adds them up.
     """
 
-    def __init__(self, device: str | os.PathLike[str] | None = None, model: str = "calibrated") -> None:
+    def __init__(self, device: str | os.PathLike[str] | None = None, model: str | None = None) -> None:
+        model = active().model if model is None else model
         if model not in MODELS:
             raise PyptoValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
         self.device = None if device is None else Device.load(device)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from typing import Any
 
 from .base import unknown
@@ -15,8 +14,3 @@ def module(name: str) -> Any:
     if name not in OPERATORS:
         raise unknown("operator", name, OPERATORS)
     return importlib.import_module(f".{name}", __package__)
-
-
-def default_model() -> str:
-    """Cost model in force: the environment's, else "calibrated"."""
-    return os.environ.get("PYPTO_SIM_MODEL", "calibrated")

@@ -294,7 +294,7 @@ def compare(operator: str, phase: str = "decode", preset: str | None = None, set
             raise unknown(f"key of {operator}", key, sorted(defaults))
         user[key] = parse_value(key, value, defaults[key])
     name = active().device if device is None else device
-    chosen_model = model or catalogue.default_model()
+    chosen_model = model or active().model
     if chosen_model not in MODELS:
         raise unknown("model", chosen_model, MODELS)
     Device.load(name)

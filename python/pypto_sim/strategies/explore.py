@@ -15,7 +15,6 @@ from ..config import active
 from ..errors import PyptoKeyError
 from ..registry import REGISTRY, ROWS
 from ..rules import PROFILES
-from . import catalogue
 from .base import PHASES, Launch
 from .check import collected, reason_of
 from .comparison import compare
@@ -112,7 +111,7 @@ def explore(target: str, given: Mapping[str, str] | None = None, device: str | N
             f" --arg {k}={v}" for k, v in given.items()) + (f" --device {device}" if device else "")}
     with pypto.config(device=chosen):
         for profile in PROFILES:
-            found["profiles"][profile] = _under(profile, launch, specs, chosen, model or catalogue.default_model())
+            found["profiles"][profile] = _under(profile, launch, specs, chosen, model or active().model)
         lenient = found["profiles"]["lenient"]
         found["estimate"], found["reason"] = lenient.pop("estimate"), lenient.pop("reason")
         for outcome in found["profiles"].values():
