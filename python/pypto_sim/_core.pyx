@@ -141,7 +141,6 @@ cdef extern from "npu_core/numeric/machine.h" namespace "npu" nogil:
     cdef cppclass MachineOptions:
         Poison poison
         cbool clamp_elements, fuse, keep
-        cbool (*interrupted)() noexcept nogil
     cdef cppclass Candidate:
         string op, line, text
     cdef enum class Outcome(uint8_t):
@@ -210,8 +209,19 @@ cdef extern from "Python.h":
     int PyErr_CheckSignals()
 
 
+cdef extern from "npu_core/base/patience.h" namespace "npu" nogil:
+    void set_interrupt_check(cbool (*should_end)() noexcept nogil)
+
+
 cdef cbool signal_raised() noexcept with gil:
     return PyErr_CheckSignals() != 0
+
+
+cdef int raised() except -1:
+    return -1
+
+
+set_interrupt_check(&signal_raised)
 
 
 def isa():
@@ -503,7 +513,6 @@ cdef class Machine:
         options.clamp_elements = clamp_elements
         options.fuse = fuse
         options.keep = keep
-        options.interrupted = &signal_raised
         check(npu_make_machine(program.builder.get().program(), memory, options, self.machine))
 
     cdef int enter(self) except -1:
@@ -700,6 +709,8 @@ def plan_and_cost(Program program, device, str model, int_args, assume):
     cdef const CppProgram* p = &program.builder.get().program()
     with nogil:
         r = cpp_plan_and_cost(p[0], table, name, data, assumed)
+    if r.code == b"interrupted":
+        raised()
     if r.code.size():
         raise CoreError(text(r.code), text(r.message), text(r.line))
     return json.loads(text(r.json))

@@ -72,6 +72,8 @@ class Device:
         """
         if isinstance(name, Device):
             return name
+        if not isinstance(name, (str, os.PathLike)):
+            raise DeviceError(f"a device is a name or the path of a .toml file, got {name!r}")
         text = os.fspath(name)
         if text.endswith(".toml") or os.sep in text:
             path = Path(text)

@@ -1,5 +1,10 @@
 """Estimates of real kernels: what must come out of the plan, errors, and laws."""
+import copy
 import json
+import os
+import pickle
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -472,3 +477,66 @@ def test_batches_of_16_bit_casts():
     kernel, args = unary(64, 512, (16, 512), lambda a: pypto.exp(a * 2.0) + 1.0, "bf16")
     e = pypto.estimate(kernel, *args)
     assert (e.gm_read_bytes, e.gm_write_bytes) == (65536, 65536) and e.tasks["AIV"] == 4
+
+
+def test_long_plans_end_on_an_interrupt():
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(8, 64)
+        for i in pypto.loop(2**40):
+            pypto.assemble(pypto.view(a, [8, 64], [i % 8, 0]) * 2.0, [i % 8, 0], out)
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        pypto.estimate(k, pypto.Spec((16, 64), "fp32"), pypto.Spec((16, 64), "fp32"))
+    timer.join()
+
+
+@pytest.mark.parametrize(("value", "error"), [(0, ZeroDivisionError), (2**40, ValueError)])
+def test_scalars_of_a_plan_are_those_of_a_run(value, error):
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, n: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(8, 64)
+        for _ in pypto.loop(1000 // n[0] + pypto.min(n[0] * n[0], 0)):
+            out[:] = a * 2.0
+    args = np.ones((8, 64), np.float32), np.array([value], np.int64), np.zeros((8, 64), np.float32)
+    for use in (k, lambda *args: pypto.estimate(k, *args)):
+        with pytest.raises(error):
+            use(*args)
+
+
+@pytest.mark.parametrize(("given", "text"), [
+    ({"assume": [1]}, "dict"), ({"assume": {"n": 2**70}}, "64 bits"), ({"assume": {"n": 1.5}}, "int"),
+    ({"device": 3}, "device"), ({"model": "exact"}, "official"),
+])
+def test_wrong_settings_of_an_estimate(given, text):
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(8, 64)
+        out[:] = a * 2.0
+    with pytest.raises(pypto.PyptoError, match=text):
+        pypto.estimate(k, pypto.Spec((8, 64), "fp32"), pypto.Spec((8, 64), "fp32"), **given)
+
+
+@pytest.mark.parametrize("shape", [(1,) * 7, (2**31,), (2**20, 2**20)])
+def test_specs_have_the_limits_of_arrays(shape):
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(8, 64)
+        out[:] = out * 2.0
+    with pytest.raises(pypto.PyptoError, match="`a`"):
+        pypto.estimate(k, pypto.Spec(shape, "int8"), pypto.Spec((8, 64), "fp32"))
+    with pytest.raises(pypto.PyptoError, match="dtype is None"):
+        pypto.Spec((3,), None)
+
+
+def test_estimates_are_copied_and_pickled():
+    @pypto.frontend.jit
+    def k(a: pypto.Tensor, out: pypto.Tensor):
+        pypto.set_vec_tile_shapes(8, 64)
+        out[:] = a * 2.0
+    e = pypto.estimate(k, pypto.Spec((8, 64), "fp32"), pypto.Spec((8, 64), "fp32"))
+    for same in (copy.deepcopy(e), pickle.loads(pickle.dumps(e))):
+        assert same == e and same.to_dict() == e.to_dict() and same.tasks["AIV"] == e.tasks["AIV"]
+        with pytest.raises(TypeError):
+            same.tasks["AIV"] = 0

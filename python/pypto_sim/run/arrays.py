@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,7 @@ def argument(name: str, value: Any) -> Argument:
     if isinstance(value, Spec):
         if not value.dtype.in_core:
             raise DTypeError(f"argument `{name}` is {value.dtype.name}, which is known by name only")
+        _check_size(name, value.shape)
         return Argument(name, value.shape or (1,), value.dtype, value.data, value.format)
     format_ = TileOpFormat.TILEOP_ND
     if isinstance(value, Tensor):
@@ -123,13 +125,17 @@ def memory_of(name: str, value: Any) -> tuple[np.ndarray, DataType]:
         array = array.reshape(1)
     if not dtype.in_core:
         raise DTypeError(f"argument `{name}` is {dtype.name}, which is known by name only: nothing computes on it here")
-    if array.ndim > MAX_RANK:
-        raise ShapeError(f"argument `{name}` has rank {array.ndim} (shape {list(array.shape)}); allowed: 1 to "
-                         f"{MAX_RANK}", rule="shape.rank")
-    if array.size > INT32_MAX or max(array.shape) > INT32_MAX:
-        raise ShapeError(f"argument `{name}` has {array.size} elements, more than INT32_MAX ({INT32_MAX}): pass slices "
-                         "of it", rule="shape.count")
+    _check_size(name, array.shape)
     return array, dtype
+
+
+def _check_size(name: str, shape: tuple[int, ...]) -> None:
+    if len(shape) > MAX_RANK:
+        raise ShapeError(f"argument `{name}` has rank {len(shape)} (shape {list(shape)}); allowed: 1 to {MAX_RANK}",
+                         rule="shape.rank")
+    if math.prod(shape) > INT32_MAX or max(shape, default=1) > INT32_MAX:
+        raise ShapeError(f"argument `{name}` has {math.prod(shape)} elements, more than INT32_MAX ({INT32_MAX}): pass "
+                         "slices of it", rule="shape.count")
 
 
 def check_overlap(arguments: list[Argument]) -> list[tuple[str, str]]:
@@ -183,6 +189,8 @@ def _dtype_of(dtype: Any) -> DataType:
             return from_short(dtype)
         except KeyError:
             pass
+    if dtype is None:                               # numpy takes it for float64
+        raise DTypeError("Spec: dtype is None; pass a pypto.DT_* constant, a numpy dtype or a short name as 'bf16'")
     if type(dtype).__module__.partition(".")[0] == "torch":
         return from_torch(dtype)
     try:

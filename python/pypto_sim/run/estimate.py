@@ -16,6 +16,7 @@ from ..errors import CapacityError, NeedsData, PyptoTypeError, PyptoValueError
 from ..result.estimate import CORES, MEMORIES, PIPES, Estimate
 from ..rules import message
 from ..trace.faults import raise_core_error
+from ..trace.scalar import INT64_MAX
 from ..trace.session import warn
 from .arrays import Argument
 from .jit import Kernel
@@ -117,11 +118,15 @@ def _entry_of(key: str, device: Device) -> str:
 
 
 def _assumed(assume: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    if not isinstance(assume, Mapping):
+        raise PyptoTypeError(f"assume must be a dict of name or line: value, got {assume!r}")
     out = {}
     for key, value in assume.items():
         pair = value if isinstance(value, (tuple, list)) else (value, value)
         if len(pair) != 2 or not all(hasattr(v, "__index__") for v in pair) or int(pair[0]) > int(pair[1]):
             raise PyptoTypeError(f"assume[{key!r}] must be an int or (low, high), got {value!r}")
+        if any(abs(int(v)) > INT64_MAX for v in pair):
+            raise PyptoValueError(f"assume[{key!r}] does not fit 64 bits: {value!r}")
         out[str(key)] = (int(pair[0]), int(pair[1]))
     return out
 

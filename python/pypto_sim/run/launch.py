@@ -24,6 +24,8 @@ from .compiled import Compiled, core_args, handles, present, stepped_loops
 POISON = {"off": 0, "check": 1, "trace": 2}
 MAX_KEPT_BYTES = 256 << 20        # of arguments that are read and written, kept for the poison check
 
+DEFAULT_THREADS, BEST_ISA = _core.threads(), _core.isa()      # before anybody has set them
+
 observers = threading.local()     # .list: called with each Launch of this thread (pypto_sim.profile)
 
 
@@ -72,11 +74,12 @@ class Call:
 
 
 def apply_settings(config: Config) -> None:
-    """Threads and ISA level are settings of the process."""
-    if config.threads is not None and _core.threads() != config.threads:
-        _core.set_threads(config.threads)
-    if config.isa is not None and _core.isa() != config.isa:
-        _core.select_isa(config.isa)
+    """Threads and ISA level are settings of the process: every launch makes them its own."""
+    threads, isa = config.threads or DEFAULT_THREADS, config.isa or BEST_ISA
+    if _core.threads() != threads:
+        _core.set_threads(threads)
+    if _core.isa() != isa:
+        _core.select_isa(isa)
 
 
 def finding(call_findings: list[Finding], config: Config, rule_id: str, text: str, line: str, kernel: str) -> None:

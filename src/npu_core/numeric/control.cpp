@@ -20,7 +20,7 @@ void Machine::run_body(const Schedule& s, Id body) {
         // an If is the last item: continue in its branch without recursion
         Id next = NONE;
         for (const Step& step : fuses ? plan.fused : plan.plain) {
-            poll();
+            patience_.check();
             const Item& item = items[step.item];
             item_ = &item;
             if (step.group != NONE) {
@@ -39,7 +39,7 @@ void Machine::run_body(const Schedule& s, Id body) {
                 const int64_t start = eval(bounds[0]), stop = eval(bounds[1]), stride = eval(bounds[2]);
                 if (stride <= 0) fail("loop.step", "a loop needs a positive step, not " + std::to_string(stride));
                 for (int64_t i = start; i < stop; i += stride) {
-                    poll();
+                    patience_.check();
                     scalars_[item.a] = i;
                     run_body(s, item.b);
                     if (i > INT64_MAX - stride) break;

@@ -1,37 +1,10 @@
 // Machine: run-time integer expressions.
 #include "npu_core/numeric/machine.h"
-
-#include <string>
+#include "npu_core/program/evaluate.h"
 
 namespace npu {
 
 namespace {
-
-int64_t apply(ExprOp op, int64_t a, int64_t b) {
-    switch (op) {
-        case ExprOp::ADD:
-        case ExprOp::MUL: {
-            int64_t y;
-            if (op == ExprOp::ADD ? __builtin_add_overflow(a, b, &y) : __builtin_mul_overflow(a, b, &y))
-                fail("scalar.overflow", std::to_string(a) + (op == ExprOp::ADD ? " + " : " * ") + std::to_string(b) +
-                                            " in a run-time scalar does not fit 64 bits");
-            return y;
-        }
-        case ExprOp::FLOORDIV:
-        case ExprOp::MOD: {
-            if (b == 0) fail("scalar.division_by_zero", "division by zero in a run-time scalar");
-            if (b == -1) return op == ExprOp::MOD ? 0 : apply(ExprOp::MUL, a, -1);
-            const int64_t q = a / b, r = a % b;
-            const bool below = r != 0 && (r < 0) != (b < 0);
-            return op == ExprOp::FLOORDIV ? q - below : r + (below ? b : 0);
-        }
-        case ExprOp::MIN: return a < b ? a : b;
-        case ExprOp::MAX: return a > b ? a : b;
-        case ExprOp::GE0: return a >= 0;
-        case ExprOp::EQ0: return a == 0;
-        default: return 0;
-    }
-}
 
 // Operands have smaller ids than the expression, so a pass in id order evaluates any depth.
 int64_t eval_in_order(const Program& p, const std::vector<int64_t>& scalars, Id e) {
@@ -49,7 +22,7 @@ int64_t eval_in_order(const Program& p, const std::vector<int64_t>& scalars, Id 
         if (!needed[i]) continue;
         if (x.op == ExprOp::CONST) v[i] = x.value;
         else if (x.op <= ExprOp::LOAD) v[i] = scalars[x.value];
-        else v[i] = apply(x.op, v[x.a], x.b == NONE ? 0 : v[x.b]);
+        else v[i] = evaluate(x.op, v[x.a], x.b == NONE ? 0 : v[x.b]);
     }
     return v[e];
 }
@@ -58,7 +31,7 @@ int64_t eval_tree(const Program& p, const std::vector<int64_t>& scalars, Id e) {
     const Expr& x = p.exprs[e];
     if (x.op == ExprOp::CONST) return x.value;
     if (x.op <= ExprOp::LOAD) return scalars[x.value];
-    return apply(x.op, eval_tree(p, scalars, x.a), x.b == NONE ? 0 : eval_tree(p, scalars, x.b));
+    return evaluate(x.op, eval_tree(p, scalars, x.a), x.b == NONE ? 0 : eval_tree(p, scalars, x.b));
 }
 
 constexpr int MOST_NODES = 100;  // beyond: shared operands are worth keeping

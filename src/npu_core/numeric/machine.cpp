@@ -12,10 +12,6 @@
 
 namespace npu {
 
-namespace {
-struct Interrupt {};
-}  // namespace
-
 Machine::Machine(const Program& program, std::vector<ArgMemory> args, MachineOptions options)
     : p_(program), args_(std::move(args)), options_(options) {
     // Arguments that share memory form one region: a write to one is a write to all of them.
@@ -73,7 +69,7 @@ Report Machine::guarded(F&& f) noexcept {
     } catch (const TrapSignal& t) {
         r.outcome = Outcome::TRAP;
         r.trap = t.number;
-    } catch (const Interrupt&) {
+    } catch (const Interrupted&) {
         r.outcome = Outcome::INTERRUPTED;
     } catch (const Fault& e) {
         r.outcome = Outcome::FAULT;
@@ -114,22 +110,6 @@ Report Machine::step() noexcept {
             run_item(*item_);
         }
     });
-}
-
-// Looks at the clock every few items while they are short, else after each.
-void Machine::poll() {
-    using namespace std::chrono_literals;
-    constexpr int MOST_ITEMS = 16;
-    if (!options_.interrupted || ++items_ < items_per_look_) return;
-    items_ = 0;
-    const auto now = std::chrono::steady_clock::now();
-    if (now - asked_ < 20ms) {
-        items_per_look_ = std::min(2 * items_per_look_, MOST_ITEMS);
-        return;
-    }
-    items_per_look_ = 1;
-    if (options_.interrupted()) throw Interrupt{};
-    asked_ = std::chrono::steady_clock::now();
 }
 
 void Machine::run_op(const Op& op) {

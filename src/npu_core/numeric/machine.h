@@ -1,6 +1,5 @@
 // The numeric executor: runs a Program on argument memory, replaying a finished tree or stepping item by item.
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "npu_core/base/buffer_pool.h"
 #include "npu_core/base/fault.h"
+#include "npu_core/base/patience.h"
 #include "npu_core/numeric/schedule.h"
 #include "npu_core/numeric/value.h"
 #include "npu_core/program/program.h"
@@ -27,7 +27,6 @@ struct MachineOptions {
     bool clamp_elements = false;  // an element read past the end is clamped and warned about
     bool fuse = true;             // strips of several elementwise operations
     bool keep = false;            // no early release: every value can be read after run()
-    bool (*interrupted)() = nullptr;  // asked about every 20 ms of run(): true ends it
 };
 
 struct Candidate {
@@ -67,7 +66,6 @@ class Machine {
     void prepare();
     void run_body(const Schedule& s, Id body);
     void run_item(const Item& item);
-    void poll();
     void run_op(const Op& op);
     void execute(const Op& op);
     void set(const Item& item);
@@ -194,8 +192,7 @@ class Machine {
     std::vector<int> op_sources_;                      // per operand of the operation being executed
     const Item* item_ = nullptr;                       // being executed, for messages
     Item step_item_{};
-    std::chrono::steady_clock::time_point asked_{};    // when `interrupted` was asked
-    int items_ = 0, items_per_look_ = 1;               // items since the clock was looked at
+    Patience patience_;
     size_t stepped_ = 0;                               // items of the kernel body already executed
     std::vector<std::unique_ptr<Group>> single_;       // per op: its group of one, built on first use
 };

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "npu_core/base/fault.h"
+#include "npu_core/base/patience.h"
 #include "npu_core/machine/machine.h"
 #include "npu_core/plan/json.h"
 #include "npu_core/plan/options.h"
@@ -347,6 +348,12 @@ EstimateReport plan_and_cost(const Program& program, const std::unordered_map<st
     } catch (const TrapSignal& t) {
         report.code = "trap";
         report.message = std::to_string(t.number);
+    } catch (const Interrupted&) {
+        report.code = "interrupted";
+    } catch (const Fault& f) {
+        report.code = f.code;
+        report.message = f.message;
+        report.line = f.line;
     } catch (const NeedsDataFault& f) {
         report.code = "needs_data";
         report.message = f.what();

@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "npu_core/base/fault.h"
+#include "npu_core/base/patience.h"
+#include "npu_core/program/evaluate.h"
 
 namespace npu::plan {
 
@@ -50,6 +52,7 @@ private:
     std::vector<uint32_t> number_;
     int32_t block_ = 0;
     uint32_t next_number_ = 0;
+    Patience patience_;
 
     void new_block() {
         visits_.clear();
@@ -79,22 +82,7 @@ private:
         }
         const Scalar a = eval(x.a), b = x.b == NONE ? Scalar{0, true} : eval(x.b);
         if (!a.known || !b.known) return {};
-        auto floor_div = [](int64_t n, int64_t d) {
-            if (d == 0) return int64_t{0};
-            int64_t q = n / d;
-            return (n % d != 0 && (n < 0) != (d < 0)) ? q - 1 : q;
-        };
-        switch (x.op) {
-            case ExprOp::ADD: return {a.value + b.value, true};
-            case ExprOp::MUL: return {a.value * b.value, true};
-            case ExprOp::FLOORDIV: return {floor_div(a.value, b.value), true};
-            case ExprOp::MOD: return {a.value - floor_div(a.value, b.value) * b.value, true};
-            case ExprOp::MIN: return {std::min(a.value, b.value), true};
-            case ExprOp::MAX: return {std::max(a.value, b.value), true};
-            case ExprOp::GE0: return {a.value >= 0, true};
-            case ExprOp::EQ0: return {a.value == 0, true};
-            default: return {};
-        }
+        return {evaluate(x.op, a.value, b.value), true};
     }
 
     bool constant(Id e) {
@@ -321,6 +309,7 @@ private:
             for (int64_t f : factors)
                 if (f <= left) { take = f; break; }
             for (int64_t k = 0; k < take; ++k, i += step) {
+                patience_.check();
                 slots_[slot] = {i, true};
                 body(item.b);
             }

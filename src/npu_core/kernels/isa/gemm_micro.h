@@ -88,7 +88,7 @@ void tile_product(const Tile& t) {
 #pragma GCC unroll 4
             for (int v = 0; v < V; ++v) {
                 float* c = t.c + r * t.c_pitch + v * W;
-                store(c, load<F>(start ? start + v * W : c) + acc[r][v]);
+                store(c, default_nan(load<F>(start ? start + v * W : c) + acc[r][v]));
                 acc[r][v] = F{};
             }
         if (left == 0) return;

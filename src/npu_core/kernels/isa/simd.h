@@ -102,6 +102,9 @@ NPU_INLINE F sqrt(F x) {
 #endif
 }
 
+// Which of several NaNs comes through a sum depends on how it was compiled: one NaN for all.
+NPU_INLINE F default_nan(F x) { return select(x == x, x, splat(__builtin_nanf(""))); }
+
 // NaN wins, whichever side it is on; equal values (0 and -0) give the first operand.
 NPU_INLINE F max_nan(F a, F b) { return select((b > a) | (b != b), b, a); }
 NPU_INLINE F min_nan(F a, F b) { return select((b < a) | (b != b), b, a); }
