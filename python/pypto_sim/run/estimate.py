@@ -143,9 +143,10 @@ def _raise(error: _core.CoreError, kernel: str) -> NoReturn:
         raise_core_error(error, kernel)
     f = json.loads(text)
     live = tuple((x["name"], tuple(x["shape"]), x["bytes"]) for x in f["live"])
-    shown = ", ".join(f"{name} {list(shape) if shape else ''} {size} B" for name, shape, size in live)
+    shown = ", ".join(f"{name} {list(shape)} {size} B" if shape else f"{name} {size} B" for name, shape, size in live)
     fits = f" Largest tile that fits: {tuple(f['fits'])}." if f["fits"] and f["fits"] != f["tile"] else ""
+    pieces = f" Free room is in pieces, the largest {f['largest_gap']} B." if f["largest_gap"] >= 0 else ""
     raise CapacityError(message(f"{f['op']}: tile {tuple(f['tile'])} needs {f['bytes']} B of {f['memory']}, which has "
-                                f"{f['limit']} B. Live: {shown}.{fits}", line, kernel),
+                                f"{f['limit']} B. Live: {shown}.{pieces}{fits}", line, kernel),
                         op=f["op"], tile=tuple(f["tile"]), bytes=f["bytes"], limit=f["limit"], memory=f["memory"],
                         live=live, rule="capacity", line=line, kernel=kernel) from None

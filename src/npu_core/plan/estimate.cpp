@@ -363,7 +363,7 @@ EstimateReport plan_and_cost(const Program& program, const std::unordered_map<st
         report.line = f.line;
         Json j, live;
         j.string("op", f.op).string("memory", f.memory).integer("bytes", f.bytes).integer("limit", f.limit);
-        j.integers("tile", f.tile).integers("fits", f.fits);
+        j.integer("largest_gap", f.largest_gap).integers("tile", f.tile).integers("fits", f.fits);
         std::vector<std::string> entries;
         for (const CapacityFault::Live& x : f.live) {
             Json e;

@@ -129,6 +129,13 @@ std::vector<int32_t> buffers_of(const Leaf& leaf, const LeafOp& op) {
     return b;
 }
 
+void name_operation(CapacityFault& fault, int32_t operation, const Block& block, const Program& program) {
+    if (operation == NONE) return;
+    const BlockOp& from = block.ops[operation];
+    if (!from.op_name.empty()) fault.op = from.op_name + " (" + fault.op + ")";
+    if (from.line != NONE) fault.line = program.lines[from.line];
+}
+
 // A single operation must fit with all its tiles.
 void check_capacity(const Leaf& leaf, const Block& block, const Program& program, const Chip& chip) {
     for (const LeafOp& op : leaf.ops) {
@@ -156,11 +163,7 @@ void check_capacity(const Leaf& leaf, const Block& block, const Program& program
                         (!shown || leaf.tensors[t].exact.count() > shown->exact.count()))
                         shown = &leaf.tensors[t];
             if (shown) fault.tile.assign(shown->exact.d.begin(), shown->exact.d.begin() + shown->exact.rank);
-            if (op.src != NONE) {
-                const BlockOp& from = block.ops[op.src];
-                if (!from.op_name.empty()) fault.op = from.op_name + " (" + fault.op + ")";
-                if (from.line != NONE) fault.line = program.lines[from.line];
-            }
+            name_operation(fault, op.src, block, program);
             // the largest tile that fits: fewer rows, then a shorter last axis
             fault.fits = fault.tile;
             if (!fault.fits.empty()) {
@@ -398,7 +401,12 @@ void schedule_leaf(Leaf& leaf, const Block& block, const Program& program, const
     ordered.reserve(leaf.ops.size());
     for (int32_t i : order) ordered.push_back(std::move(leaf.ops[i]));
     leaf.ops = std::move(ordered);
-    insert_spills(leaf, chip);
+    try {
+        insert_spills(leaf, chip);
+    } catch (CapacityFault& fault) {
+        name_operation(fault, fault.operation, block, program);
+        throw;
+    }
     list_schedule(leaf, chip);
 }
 

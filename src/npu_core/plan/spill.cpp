@@ -44,7 +44,7 @@ public:
             for (size_t k = 0; k < reload_at_[now_].size(); ++k) {
                 LeafOp op = reload_at_[now_][k];
                 const int32_t b = leaf_.tensors[op.out[0]].buffer;
-                if (!allocate(b, op)) return give_up();
+                if (!allocate(b, op)) return give_up(b);
                 emit(op);
                 holds_[b] = op.out[0];
                 writer_[b] = -2;
@@ -54,7 +54,7 @@ public:
             LeafOp& op = leaf_.ops[now_];
             for (auto it = op.out.rbegin(); it != op.out.rend(); ++it) {
                 const int32_t b = leaf_.tensors[*it].buffer;
-                if (b >= 0 && address_[b] < 0 && !allocate(b, op)) return give_up();
+                if (b >= 0 && address_[b] < 0 && !allocate(b, op)) return give_up(b);
             }
             emit(op);
             for (int32_t t : op.out)
@@ -271,22 +271,32 @@ private:
         leaf_.ops = std::move(ops);
     }
 
-    void give_up() {
+    // No room for buffer `wanted` and nothing can be moved out: free room may be there, but in pieces.
+    void give_up(int32_t wanted) {
         CapacityFault fault("");
-        const int m = static_cast<int>(Mem::UB);
-        fault.memory = mem_name(static_cast<Mem>(m));
+        const Mem memory = leaf_.buffer_mem[wanted];
+        const int m = static_cast<int>(memory);
+        fault.memory = mem_name(memory);
         fault.limit = chip_.capacity[m];
+        fault.operation = leaf_.ops[now_].src;
         fault.op = cost::info(leaf_.ops[now_].code).name;
+        auto shape_of = [&](int32_t t) {
+            const Shape& x = leaf_.tensors[t].exact;
+            return std::vector<int64_t>(x.d.begin(), x.d.begin() + x.rank);
+        };
+        int64_t at = 0;
         for (const auto& [address, b] : live_[m]) {
+            fault.largest_gap = std::max(fault.largest_gap, address - at);
+            at = address + leaf_.buffer_bytes[b];
             fault.bytes += leaf_.buffer_bytes[b];
-            fault.live.push_back({"buffer at " + std::to_string(address), {}, leaf_.buffer_bytes[b]});
+            const std::vector<int64_t> shape = holds_[b] >= 0 ? shape_of(holds_[b]) : std::vector<int64_t>{};
+            fault.live.push_back({"at " + std::to_string(address), shape, leaf_.buffer_bytes[b]});
         }
-        for (int32_t t : leaf_.ops[now_].out)
-            if (const int32_t b = leaf_.tensors[t].buffer; b >= 0 && address_[b] < 0) {
-                fault.bytes += leaf_.buffer_bytes[b];
-                fault.tile.assign(leaf_.tensors[t].exact.d.begin(), leaf_.tensors[t].exact.d.begin() + leaf_.tensors[t].exact.rank);
-                fault.live.push_back({"result", fault.tile, leaf_.buffer_bytes[b]});
-            }
+        fault.largest_gap = std::max(fault.largest_gap, fault.limit - at);
+        fault.bytes += leaf_.buffer_bytes[wanted];
+        for (size_t t = 0; t < leaf_.tensors.size() && fault.tile.empty(); ++t)
+            if (leaf_.tensors[t].buffer == wanted) fault.tile = shape_of(static_cast<int32_t>(t));
+        fault.live.push_back({"wanted", fault.tile, leaf_.buffer_bytes[wanted]});
         throw fault;
     }
 };

@@ -30,6 +30,8 @@ struct CapacityFault : std::runtime_error {
     std::string op, memory, line;
     std::vector<int64_t> tile, fits;
     int64_t bytes = 0, limit = 0;
+    int64_t largest_gap = -1;                     // of free room, where room is there but in pieces; else -1
+    int32_t operation = -1;                       // of the block, until op and line are named
     struct Live { std::string name; std::vector<int64_t> shape; int64_t bytes; };
     std::vector<Live> live;
 };
