@@ -14,7 +14,7 @@ void Machine::run_body(const Schedule& s, Id body) {
         const bool frees = !options_.keep;
         const bool fuses = options_.fuse && frees && options_.poison != Poison::TRACE;
         const auto bury = [&](Span dead) {
-            for (int i = 0; i < dead.count; ++i) env_[s.ids[dead.begin + i]].clear();
+            for (int i = 0; i < dead.count; ++i) env_.release(s.ids[dead.begin + i]);
         };
         if (frees) bury(plan.dead_at_entry);
         // an If is the last item: continue in its branch without recursion
@@ -59,7 +59,7 @@ void Machine::run_item(const Item& item) {
     switch (item.kind) {
         case ItemKind::OP: return run_op(p_.ops[item.a]);
         case ItemKind::DECL:
-            env_[item.a].clear();
+            env_.release(item.a);
             env_[item.a].state = State::DECLARED;
             return;
         case ItemKind::SET: return set(item);

@@ -48,7 +48,6 @@ Shape needed_box(const Shape& shape, const Shape& space, const Shape& box) {
 
 void Machine::elementwise(const Op& op) {
     const auto index = static_cast<size_t>(&op - p_.ops.data());
-    if (single_.size() <= index) single_.resize(p_.ops.size());
     const auto build = [&](const GroupBuilder::TypeOf& type_of) {
         GroupBuilder b(p_, type_of);
         b.add(static_cast<int32_t>(index));
@@ -60,9 +59,13 @@ void Machine::elementwise(const Op& op) {
         as_declared = as_declared && v.dtype == tensor(in_id(op, i)).dtype && v.shape == tensor(in_id(op, i)).shape;
     }
     if (as_declared) {
-        if (!single_[index])
-            single_[index] = std::make_unique<Group>(build([&](Id t) { return TensorType{tensor(t).dtype,
-                tensor(t).shape}; }));
+        const auto declared = [&](Id t) { return TensorType{tensor(t).dtype, tensor(t).shape}; };
+        if (stepped_) {                                   // runs once: not worth keeping
+            require(run_group(build(declared), &op), "an elementwise operation does not fit its operands");
+            return;
+        }
+        if (single_.size() <= index) single_.resize(p_.ops.size());
+        if (!single_[index]) single_[index] = std::make_unique<Group>(build(declared));
         require(run_group(*single_[index], &op), "an elementwise operation does not fit its operands");
         return;
     }

@@ -57,6 +57,7 @@ void Machine::prepare() {
         v.stride = dense_strides(info.shape);
         v.data = a.data;
         v.region = region_of_arg_[info.arg_index];
+        v.full = v.dense = true;
         v.through = true;                               // never a snapshot of itself
     }
 }
@@ -162,12 +163,12 @@ int64_t Machine::scalar(Id slot) const {
     return scalars_[slot];
 }
 
-Shape Machine::valid(Id t) const {
+Shape Machine::valid(Id t) {
     if (t < 0 || static_cast<size_t>(t) >= p_.tensors.size()) fail("internal", "unknown tensor");
     return is_ready(t) ? env_[t].valid : tensor(t).shape;
 }
 
-DType Machine::read_dtype(Id t, bool wide) const { return wide && is_half(env_[t].dtype) ? DType::F32 : env_[t].dtype; }
+DType Machine::read_dtype(Id t, bool wide) { return wide && is_half(env_[t].dtype) ? DType::F32 : env_[t].dtype; }
 
 std::vector<char> Machine::read(Id t, bool wide) {
     if (t < 0 || static_cast<size_t>(t) >= env_.size()) fail("internal", "unknown tensor");
@@ -183,7 +184,7 @@ std::vector<char> Machine::read(Id t, bool wide) {
 
 void Machine::release(Id t) {
     if (t < 0 || static_cast<size_t>(t) >= env_.size() || tensor(t).kind == TensorKind::ARG) return;
-    env_[t].clear();
+    env_.release(t);
 }
 
 }  // namespace npu

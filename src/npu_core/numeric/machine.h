@@ -8,6 +8,7 @@
 #include "npu_core/base/buffer_pool.h"
 #include "npu_core/base/fault.h"
 #include "npu_core/base/patience.h"
+#include "npu_core/numeric/env.h"
 #include "npu_core/numeric/schedule.h"
 #include "npu_core/numeric/value.h"
 #include "npu_core/program/program.h"
@@ -51,11 +52,11 @@ class Machine {
     Report run(const Schedule& schedule) noexcept;  // replay a finished Program
     Report step() noexcept;                         // execute the items appended since the last call
     int64_t scalar(Id slot) const;
-    Shape valid(Id t) const;
-    bool is_ready(Id t) const { return static_cast<size_t>(t) < env_.size() && env_[t].state == State::READY; }
+    Shape valid(Id t);
+    bool is_ready(Id t) const { return static_cast<size_t>(t) < env_.size() && env_.ready(t); }
     // Static shape, contiguous, in the logical dtype or fp32 (`wide`), poison outside the valid box.
     std::vector<char> read(Id t, bool wide);
-    DType read_dtype(Id t, bool wide) const;
+    DType read_dtype(Id t, bool wide);
     void release(Id t);
     const std::vector<Candidate>& candidates() const { return candidates_; }
     const std::vector<Candidate>& warnings() const { return warnings_; }
@@ -182,7 +183,7 @@ class Machine {
     std::vector<int16_t> region_of_arg_;
     MachineOptions options_;
     PoolLease pool_;
-    std::vector<Value> env_;                           // after pool_: buffers go back before the pool does
+    Env env_;                                          // after pool_: buffers go back before the pool does
     std::vector<std::vector<Id>> aliases_;             // per region: locals that may point into it
     std::vector<uint8_t> listed_;                      // tensor is in aliases_
     std::vector<int64_t> scalars_;

@@ -33,9 +33,9 @@ struct Shadow {
         info.kind = TensorKind::LOCAL;
         q.tensors.push_back(info);
         m.prepare();
-        m.env_.back() = v;
-        m.env_.back().region = -1;
-        m.env_.back().through = false;
+        m.env_[static_cast<Id>(q.tensors.size()) - 1] = v;
+        m.env_[static_cast<Id>(q.tensors.size()) - 1].region = -1;
+        m.env_[static_cast<Id>(q.tensors.size()) - 1].through = false;
         return static_cast<Id>(q.tensors.size()) - 1;
     }
     Id apply(Opcode code, const std::vector<Id>& ins, const Shape& shape, const std::vector<int64_t>& ints = {},
@@ -69,7 +69,7 @@ struct Shadow {
         m.run_op(q.ops.back());
         return outs;
     }
-    const Value& value(Id t) const { return m.env_[t]; }
+    const Value& value(Id t) { return m.env_[t]; }
     Shape shape(Id t) const { return q.tensors[t].shape; }
     Id reduce(Id x, int axis) {
         Shape s = shape(x);
@@ -96,7 +96,7 @@ struct Shadow {
         return apply(Opcode::VIEW, {x}, s, {0}, scalars);
     }
     Id join(Id a, Id b, const Shape& s) { return apply(Opcode::MAXIMUM, {a, b}, s); }
-    bool any_set(Id t) const {
+    bool any_set(Id t) {
         const Value& v = value(t);
         if (is_empty(v.valid)) return false;
         std::vector<char> bytes(static_cast<size_t>(v.valid.count()));
