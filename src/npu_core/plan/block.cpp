@@ -77,7 +77,7 @@ private:
         b_.tensors.push_back({shape, dtype});
         return static_cast<Id>(b_.tensors.size()) - 1;
     }
-    const Shape& shape(Id t) const { return b_.tensors[t].shape; }
+    Shape shape(Id t) const { return b_.tensors[t].shape; }  // a copy: the list grows
     DType dtype(Id t) const { return b_.tensors[t].dtype; }
 
     Id external(Id t, bool out) {

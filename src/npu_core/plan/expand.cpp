@@ -44,7 +44,7 @@ private:
     std::vector<Produced> made_;
     Id src_ = NONE;
 
-    const Shape& shape(Id t) const { return b_.tensors[t].shape; }
+    Shape shape(Id t) const { return b_.tensors[t].shape; }
     DType dtype(Id t) const { return b_.tensors[t].dtype; }
 
     Produced& produced(Id t) {

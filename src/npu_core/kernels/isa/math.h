@@ -63,7 +63,7 @@ NPU_INLINE F log(F x) {
                            0x1.22d92ep-3f, -0x1.0d8242p-3f, 0x1.055ec6p-3f, -0x1.38c9dep-4f};
     const I sqrt_half = splat_bits(0x3f3504f3u);
     const I subnormal = x < splat(0x1p-126f);
-    const I u = bits(select(subnormal, x * splat(0x1p23f), x)) - sqrt_half;
+    const I u = (I)((U)bits(select(subnormal, x * splat(0x1p23f), x)) - (U)sqrt_half);  // wraps for x < 0
     const F f = as_float((u & 0x7fffff) + sqrt_half) - splat(1.0f);              // mantissa in [sqrt(1/2), sqrt(2)) - 1
     const F e = to_float((u >> 23) - (subnormal & 23));
     const F z = f * f;
