@@ -714,3 +714,40 @@ def plan_and_cost(Program program, device, str model, int_args, assume):
     if r.code.size():
         raise CoreError(text(r.code), text(r.message), text(r.line))
     return json.loads(text(r.json))
+
+
+cdef extern from "npu_core/lowering/report.h" namespace "npu::lowering" nogil:
+    cdef cppclass ArgumentData:
+        const uint8_t* data
+        int64_t bytes
+    cdef cppclass OfficialReport:
+        string json, code, message, line, memory
+        int64_t bytes, limit
+    OfficialReport cpp_official_report "npu::lowering::official_report"(
+        const CppProgram& p, const vector[ArgumentData]& data) except +
+
+
+def official_record(Program program, int_args):
+    """Record of the public simulator's fields (dict), or CoreError(code, message, line, memory, bytes, limit)."""
+    cdef vector[ArgumentData] data
+    cdef ArgumentData d
+    cdef ArgBuffer b
+    cdef OfficialReport r
+    cdef list held = []
+    if not program.builder.get().finished():
+        raise RuntimeError("finish() the Program before official_record()")
+    for array in int_args:
+        d.data = NULL
+        d.bytes = 0
+        if array is not None:
+            b = ArgBuffer(array)
+            held.append(b)
+            d.data = <const uint8_t*>b.view.buf
+            d.bytes = b.view.len
+        data.push_back(d)
+    cdef const CppProgram* p = &program.builder.get().program()
+    with nogil:
+        r = cpp_official_report(p[0], data)
+    if r.code.size():
+        raise CoreError(text(r.code), text(r.message), text(r.line), text(r.memory), r.bytes, r.limit)
+    return json.loads(text(r.json))

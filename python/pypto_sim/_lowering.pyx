@@ -116,7 +116,7 @@ cdef OpRow op_row(dict row):
     o.axis = row.get("axis", -100)
     o.ints = row.get("ints", [])
     o.vec_tile = row.get("vec_tile", [])
-    o.cube_tile = row.get("cube_tile", [])
+    o.cube_tile = row.get("cube_shape", [])
     o.scope = row.get("scope", -1)
     return o
 

@@ -45,6 +45,9 @@ def op_row(row):
     out.update({key: attributes[key] for key in ATTRIBUTES if key in attributes})
     out["transpose"] = attributes.get("transpose", False)
     out["to"] = attributes.get("to", "").encode()
+    if "order" in attributes:
+        out["ints"] = [attributes.get("k", 0), attributes["order"]]
+    out.update({key: attributes[key] for key in ("vec_tile", "cube_shape") if key in attributes})
     if "at" in attributes:
         pairs = [coordinate(entry) for entry in attributes["at"]]
         out["at"], out["at_symbols"] = [p[0] for p in pairs], [p[1] for p in pairs]
@@ -295,3 +298,47 @@ def test_insert_op_for_view_assemble(kernels, name):
             lowering.run(found, "Sort")
             lowering.run(expected, "Sort")
         assert canonical(*found_rows(found), root) == canonical(*found_rows(expected), root)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_auto_cast(kernels, name):
+    """Casts around operations without 16-bit arithmetic."""
+    for root, before, tensors, ops in transitions(kernels[name], "AutoCast"):
+        found = built(root, before)
+        lowering.run(found, "AutoCast")
+        assert canonical(*found_rows(found), root) == canonical(tensors, ops, root)
+
+
+TILE_SOURCE = {"TOPK": "BITSORT"}
+
+
+def with_tiles(ops, expanded, tensors):
+    """The tensor operations with the tile shapes their tile operations report, or show by a larger first output."""
+    vec, cube, shapes = {}, {}, {row[0]: row[2] for row in tensors}
+    for _, code, _, outputs, *_, more in (row for row in expanded if len(row) > 6):
+        if "tile" in more:
+            shown = shapes[outputs[0]]
+            larger = len(shown) == len(more["tile"]) and any(a > b for a, b in zip(shown, more["tile"], strict=True))
+            vec.setdefault(code, shown if larger and code not in ("BITSORT", "MRGSORT") else more["tile"])
+        if "cube_tile" in more:
+            (m0, m1), (k, ka, kb), (n0, n1) = more["cube_tile"]
+            cube.setdefault(code, [m0, m1, k, ka, kb, n0, n1])
+    rows = []
+    for row in ops:
+        more = dict(row[6]) if len(row) > 6 else {}
+        code = TILE_SOURCE.get(row[1], row[1])
+        if code in vec:
+            more["vec_tile"] = vec[code]
+        if code in cube:
+            more["cube_shape"] = cube[code]
+        rows.append([*row[:6], more])
+    return rows
+
+
+@pytest.mark.parametrize("name", GRAPH_NAMES)
+def test_expand_function(kernels, name):
+    """Tile operations of every operation, with the links between windows, in emission order."""
+    for root, before, tensors, ops in transitions(kernels[name], "ExpandFunction"):
+        found = built(root, (before[0], with_tiles(before[1], ops, tensors)))
+        lowering.run(found, "ExpandFunction")
+        assert canonical(*found_rows(found), root) == canonical(tensors, ops, root)

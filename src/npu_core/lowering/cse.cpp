@@ -28,6 +28,7 @@ void add_shape(Key& key, const Tensor& t) {
 
 bool never_collapses(Opcode c) {
     const OpFacts& f = facts(c);
+    if (c == Opcode::L0C_COPY_L1) return false;
     return f.schedule_pipe == SchedulePipe::MTE1 || c == Opcode::VIEW || c == Opcode::ASSEMBLE || c == Opcode::COPY_OUT ||
            f.klass == OpClass::MOVE_OUT;
 }
@@ -87,7 +88,7 @@ bool collapse_ops(Graph& g) {
     bool any = false;
     for (int32_t id : g.order) {
         const Op& op = g.ops[id];
-        if (op.dead || op.out.empty() || never_collapses(op.code)) continue;
+        if (op.dead || op.out.empty() || op.valid || never_collapses(op.code)) continue;   // valid: symbolic sizes never compare equal
         auto [it, fresh] = first.try_emplace(key_of(g, op), id);
         if (fresh) continue;
         bool sole = true;

@@ -90,7 +90,7 @@ private:
         open_.clear();
         for (size_t i = 0; i < tasks().size(); ++i) {
             open_.push_back(tasks()[i].predecessors);
-            if (open_[i] == 0) arriving_.push_back(int32_t(i));
+            if (open_[i] == 0) ready(tasks()[i].core).push_back(int32_t(i));
         }
         alive_ = tasks().size();
     }
@@ -158,6 +158,7 @@ private:
         run_.tasks[next_device_task_ - 1][core.task] = {index, core.start, core.end};
         wake(core.start);
         wake(core.end);
+        wake(core.end + 1);
         if (!leaf_done_[leaf] && leaves_[leaf].events)
             for (int64_t e : *leaves_[leaf].events) wake(core.start + e);
     }

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "npu_core/lowering/opcodes.h"
+#include "npu_core/lowering/tile_opcodes.h"
 
 namespace npu::lowering {
 

@@ -57,11 +57,11 @@ int32_t Graph::clone_op(int32_t from, const Ids& in, const Ids& out) {
     return id;
 }
 
-int32_t Graph::symbol(const std::string& text, std::vector<int32_t> exprs) {
+int32_t Graph::symbol(const std::string& text, std::vector<std::pair<int32_t, int32_t>> terms) {
     if (text.empty()) return 0;
     for (size_t i = 1; i < symbols.size(); ++i)
         if (symbols[i].text == text) return int32_t(i);
-    symbols.push_back({text, std::move(exprs)});
+    symbols.push_back({text, std::move(terms)});
     return int32_t(symbols.size()) - 1;
 }
 
@@ -109,9 +109,9 @@ bool Graph::is_input(int32_t tensor) const {
 Coord Graph::add(const Coord& a, const Coord& b) {
     Coord c{a.at + b.at, a.symbol ? a.symbol : b.symbol};
     if (a.symbol && b.symbol) {
-        std::vector<int32_t> exprs = symbols[a.symbol].exprs;
-        exprs.insert(exprs.end(), symbols[b.symbol].exprs.begin(), symbols[b.symbol].exprs.end());
-        c.symbol = symbol("(" + symbols[a.symbol].text + ")+(" + symbols[b.symbol].text + ")", std::move(exprs));
+        std::vector<std::pair<int32_t, int32_t>> terms = symbols[a.symbol].terms;
+        terms.insert(terms.end(), symbols[b.symbol].terms.begin(), symbols[b.symbol].terms.end());
+        c.symbol = symbol("(" + symbols[a.symbol].text + ")+(" + symbols[b.symbol].text + ")", std::move(terms));
     }
     return c;
 }

@@ -5,10 +5,11 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "npu_core/base/types.h"
-#include "npu_core/lowering/opcodes.h"
+#include "npu_core/lowering/tile_opcodes.h"
 #include "npu_core/lowering/small_ids.h"
 
 namespace npu::lowering {
@@ -38,7 +39,7 @@ Offset zero_offset(int rank);
 
 struct Symbol {
     std::string text;
-    std::vector<int32_t> exprs;  // Program expressions whose sum it is; empty when read from text only
+    std::vector<std::pair<int32_t, int32_t>> terms;  // (Program expression, unrolled copy) whose sum it is; empty: text only
 };
 
 struct Raw {
@@ -52,7 +53,7 @@ struct Tensor {
     Offset offset;               // window within the raw tensor
     DType dtype = DType::F32;
     Mem mem = Mem::UNKNOWN;
-    int32_t valid = 0;           // name of the valid shape; 0: all of it
+    int32_t valid = 0;           // tensor graph: mask of axes whose valid size is symbolic
     Ids producers, consumers;    // operations by creation number, each once
 };
 
@@ -86,7 +87,7 @@ struct Op {
     int32_t scope = -1;              // sg_set_scope
     int32_t tile = -1;               // index of Graph::tiles
     int32_t attributes = -1;         // index of Graph::attributes
-    int32_t valid = 0;               // VIEW: name of the valid shape it sets
+    int32_t valid = 0;               // not 0: carries a symbolic valid size, never equal to another operation
 };
 
 struct Graph {
@@ -105,7 +106,7 @@ struct Graph {
     int32_t add_fresh(const Shape& shape, DType dtype, Mem mem = Mem::UNKNOWN);   // own raw tensor
     int32_t add_op(Opcode code, const Ids& in, const Ids& out);                     // appended to `order`, latency set
     int32_t clone_op(int32_t op, const Ids& in, const Ids& out);                    // same attributes and latency
-    int32_t symbol(const std::string& text, std::vector<int32_t> exprs = {});
+    int32_t symbol(const std::string& text, std::vector<std::pair<int32_t, int32_t>> terms = {});
 
     void link(int32_t op);      // enter the operation with its tensors
     void unlink(int32_t op);

@@ -39,12 +39,13 @@ std::vector<Load> loads_of(const Graph& g, const std::vector<int32_t>& ops) {
 
 void merge_by_loads(Graph& g, const MergeOptions& options) {
     const SubGraphs subs = sub_graphs_of(g);
-    const auto classes = iso_classes(g, subs, true);
+    const auto classes = iso_classes(g, subs);
     std::vector<int32_t> host(subs.size());
     for (size_t i = 0; i < host.size(); ++i) host[i] = int32_t(i);
     std::vector<int64_t> count(subs.size(), 1), load_bytes(subs.size(), 0);
     std::map<std::vector<int64_t>, int32_t> owner;
     for (size_t c = 0; c < classes.size(); ++c) {
+        if (!has_cube_op(g, subs.ops[classes[c][0]])) continue;
         int64_t factor = int64_t(classes[c].size()) / CUBE_CLASSES;
         if (options.l1_reuse_set) {
             factor = 0;
@@ -76,10 +77,11 @@ void merge_by_loads(Graph& g, const MergeOptions& options) {
 
 void merge_runs(Graph& g, const MergeOptions& options) {
     const SubGraphs subs = sub_graphs_of(g);
-    const auto classes = iso_classes(g, subs, true);
+    const auto classes = iso_classes(g, subs);
     std::vector<int32_t> host(subs.size());
     for (size_t i = 0; i < host.size(); ++i) host[i] = int32_t(i);
     for (size_t c = 0; c < classes.size(); ++c) {
+        if (!has_cube_op(g, subs.ops[classes[c][0]])) continue;
         int64_t factor = 1;
         if (auto it = options.cube_nbuffer.find(int64_t(c)); it != options.cube_nbuffer.end()) factor = it->second;
         else if (auto all = options.cube_nbuffer.find(-1); all != options.cube_nbuffer.end()) factor = all->second;

@@ -60,8 +60,6 @@ public:
             if (own_[t] != Mem::UNKNOWN) g_.tensors[t].mem = own_[t];
         const size_t before = g_.ops.size();
         for (size_t t = 0; t < tensors; ++t) resolve(int32_t(t));
-        for (int32_t id : g_.order)
-            if (g_.ops[id].code == Opcode::VIEW) g_.ops[id].to = Mem::UNKNOWN;
         if (g_.ops.size() != before) sort_ops(g_);
     }
 

@@ -56,8 +56,10 @@ void merge_vector_sub_graphs(Graph& g, const MergeOptions& options) {
         const SubGraphs subs = sub_graphs_of(g);
         std::vector<int32_t> host(subs.size());
         for (size_t i = 0; i < host.size(); ++i) host[i] = int32_t(i);
-        const auto classes = iso_classes(g, subs, false);
+        const auto classes = iso_classes(g, subs);
         for (size_t c = 0; c < classes.size(); ++c) {
+            const auto& example = subs.ops[classes[c][0]];
+            if (has_cube_op(g, example) || only_reshapes(g, example)) continue;
             int64_t factor = 1;
             if (automatic) factor = automatic_factor(int64_t(classes[c].size()));
             else if (auto it = setting.find(int64_t(c)); it != setting.end()) factor = it->second;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "npu_core/lowering/cleanup.h"
+#include "npu_core/lowering/expand.h"
 #include "npu_core/lowering/moves.h"
 #include "npu_core/lowering/partition.h"
 
@@ -12,6 +13,8 @@ namespace npu::lowering {
 void run_pass(Graph& g, const std::string& name) {
     static const std::map<std::string, void (*)(Graph&)> PASSES = {
         {"Sort", sort_ops},
+        {"AutoCast", auto_cast},
+        {"ExpandFunction", expand_function},
         {"MergeViewAssemble", merge_view_assemble},
         {"SplitLargeFanoutTensor", split_large_fanout},
         {"DuplicateOp", duplicate_ops},

@@ -127,7 +127,7 @@ std::vector<OpRow> op_rows_of(const Graph& g) {
             r.at.push_back(op.at.d[d].at);
             r.at_symbols.push_back(g.symbols[op.at.d[d].symbol].text);
         }
-        r.to = std::string(mem_name(op.to));
+        if (op.out.empty() || g.tensors[op.out[0]].mem == Mem::UNKNOWN) r.to = std::string(mem_name(op.to));
         r.transpose = op.transpose;
         if (const Attributes* a = g.attrs(op)) {
             r.axis = a->axis;

@@ -58,11 +58,11 @@ bool only_reshapes(const Graph& g, const std::vector<int32_t>& ops) {
     return std::all_of(ops.begin(), ops.end(), [&](int32_t id) { return g.ops[id].code == Opcode::RESHAPE; });
 }
 
-std::vector<std::vector<int32_t>> iso_classes(const Graph& g, const SubGraphs& subs, bool cube) {
+std::vector<std::vector<int32_t>> iso_classes(const Graph& g, const SubGraphs& subs) {
     std::unordered_map<uint64_t, size_t> class_of;
     std::vector<std::vector<int32_t>> classes;
     for (size_t i = 0; i < subs.size(); ++i) {
-        if (subs.ops[i].empty() || has_cube_op(g, subs.ops[i]) != cube || only_reshapes(g, subs.ops[i])) continue;
+        if (subs.ops[i].empty()) continue;
         auto [it, fresh] = class_of.try_emplace(sequence_hash(g, subs.ops[i]), classes.size());
         if (fresh) classes.emplace_back();
         classes[it->second].push_back(int32_t(i));

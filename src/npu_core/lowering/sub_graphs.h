@@ -18,7 +18,7 @@ uint64_t sequence_hash(const Graph& graph, const std::vector<int32_t>& ops);
 bool has_cube_op(const Graph& graph, const std::vector<int32_t>& ops);
 bool only_reshapes(const Graph& graph, const std::vector<int32_t>& ops);
 
-// Members of each class of equal sequence hash, classes by first member.
-std::vector<std::vector<int32_t>> iso_classes(const Graph& graph, const SubGraphs& subs, bool cube);
+// Members of each class of equal sequence hash, classes by first member; the number of a class counts all of them.
+std::vector<std::vector<int32_t>> iso_classes(const Graph& graph, const SubGraphs& subs);
 
 }  // namespace npu::lowering

@@ -1,4 +1,4 @@
-#include "npu_core/lowering/opcodes.h"
+#include "npu_core/lowering/tile_opcodes.h"
 
 #include <initializer_list>
 #include <string>

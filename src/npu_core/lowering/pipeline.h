@@ -1,0 +1,47 @@
+// A root function through all passes: leaf functions, calls, task graph.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "npu_core/lowering/leaf.h"
+#include "npu_core/lowering/leaf_machine.h"
+#include "npu_core/lowering/options.h"
+#include "npu_core/lowering/task_graph.h"
+#include "npu_core/lowering/tensor_graph.h"
+
+namespace npu::lowering {
+
+struct LeafFunction {
+    Leaf leaf;
+    CoreType core = CoreType::AIV;
+    LeafRun run;                      // timings parallel to leaf.schedule; empty for hubs
+};
+
+// Distinct leaf functions of a kernel, over all its root functions.
+struct LeafLibrary {
+    std::vector<LeafFunction> leaves;
+    std::map<std::vector<int64_t>, int32_t> by_content;
+    int32_t add(const Graph& graph, const std::vector<int32_t>& ops);   // sub-graph in function order
+};
+
+// What one call reads or writes of a slot.
+struct Window {
+    int32_t call = 0;
+    Offset at;
+    Shape shape;
+};
+
+struct CompiledRoot {
+    Graph graph;                                  // after the last graph pass
+    std::vector<Id> input_slots, output_slots;
+    std::vector<Call> calls;                      // by sub-graph
+    RootTasks tasks;
+    std::vector<std::vector<Window>> reads, writes;   // per function input / output, calls in task-graph order
+};
+
+void run_graph_passes(Graph& graph, const MergeOptions& options);
+CompiledRoot compile_root(RootGraph root, LeafLibrary& library, const MergeOptions& options);
+
+}  // namespace npu::lowering
