@@ -8,7 +8,7 @@ namespace npu::cost {
 int64_t official_cycles(const plan::Leaf& leaf, const plan::LeafOp& op, bool) {
     if (op.code == Code::VIEW || op.code == Code::ASSEMBLE || op.code == Code::RESHAPE) return 1;
     int64_t m = INT64_MAX, count = INT64_MAX;
-    for (const std::vector<int32_t>* side : {&op.in, &op.out})
+    for (const plan::Operands* side : {&op.in, &op.out})
         for (int32_t t : *side) {
             const Shape& s = leaf.tensors[t].shape;
             int64_t last_two = 1, lead = 1;
@@ -17,7 +17,7 @@ int64_t official_cycles(const plan::Leaf& leaf, const plan::LeafOp& op, bool) {
             m = std::min(m, last_two);
             count = std::min(count, lead);
         }
-    const std::vector<int32_t>& typed = op.in.empty() ? op.out : op.in;
+    const plan::Operands& typed = op.in.empty() ? op.out : op.in;
     const DType type = leaf.tensors[typed[0]].dtype;
     const int64_t size = dtype_size_bytes(type);
     const CodeInfo& i = info(op.code);

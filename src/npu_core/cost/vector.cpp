@@ -62,7 +62,7 @@ Cycles Calibrated::vector(const plan::Leaf& leaf, const plan::LeafOp& op) const 
     if (name == "rowsum" || name == "rowmax" || name == "colsum" || name == "colmax") return reduce(leaf, op);
     int64_t widest = 0, row_bytes = 0;
     DType type = DType::F32;
-    for (const std::vector<int32_t>* side : {&op.in, &op.out})
+    for (const plan::Operands* side : {&op.in, &op.out})
         for (size_t k = 0; k < side->size(); ++k) {
             if (side == &op.out && k > 0) break;   // scratch
             const plan::LeafTensor& t = leaf.tensors[(*side)[k]];

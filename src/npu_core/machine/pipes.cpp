@@ -81,7 +81,7 @@ LeafTiming run_official(const plan::Leaf& leaf) {
     std::array<std::queue<int32_t>, UNITS> queue;
     std::vector<char> queued(leaf.tensors.size(), 0);
     for (const plan::LeafOp& op : leaf.ops)
-        for (const std::vector<int32_t>* side : {&op.in, &op.out})
+        for (const plan::Operands* side : {&op.in, &op.out})
             for (int32_t t : *side)
                 if (!allocated[t] && !queued[t]) {
                     queued[t] = 1;
@@ -169,7 +169,7 @@ LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, 
     std::vector<int64_t> written(leaf.tensors.size(), 0);
     std::vector<int32_t> last(leaf.buffer_bytes.size(), -1);
     for (int32_t i = 0; i < static_cast<int32_t>(leaf.ops.size()); ++i)
-        for (const std::vector<int32_t>* side : {&leaf.ops[i].in, &leaf.ops[i].out})
+        for (const plan::Operands* side : {&leaf.ops[i].in, &leaf.ops[i].out})
             for (int32_t t : *side)
                 if (leaf.tensors[t].buffer >= 0) last[leaf.tensors[t].buffer] = i;
     std::vector<char> live(leaf.buffer_bytes.size(), 0);
@@ -211,7 +211,7 @@ LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, 
         sum += busy;
         for (int32_t t : op.out) written[t] = std::max(written[t], end + late);
         timing.cycles = std::max(timing.cycles, end + late);
-        for (const std::vector<int32_t>* side : {&op.in, &op.out})
+        for (const plan::Operands* side : {&op.in, &op.out})
             for (int32_t t : *side) {
                 const int32_t b = leaf.tensors[t].buffer;
                 if (b < 0) continue;

@@ -31,6 +31,7 @@ constexpr double OFFICIAL_CYCLES_PER_US = 1800;
 Chip chip_of(const cost::Device& d, bool official) {
     Chip c;
     c.stream_l1 = !official;
+    c.skip_repeats = d.get("planner.full", 0) == 0;
     auto set = [&](Mem m, const char* key) { c.capacity[static_cast<int>(m)] = static_cast<int64_t>(d[key]); };
     set(Mem::UB, "capacity.ub");
     set(Mem::L1, "capacity.l1");
@@ -181,10 +182,23 @@ private:
 
 std::string Planner::finish(const WalkNotes& notes) {
     std::vector<machine::LeafTiming> timings;
+    bool extrapolated = false;
     std::unique_ptr<cost::Calibrated> calibrated;
     if (!official_) calibrated = std::make_unique<cost::Calibrated>(device_);
-    for (const Leaf& leaf : leaves_.leaves())
+    for (const Leaf& leaf : leaves_.leaves()) {
         timings.push_back(official_ ? machine::run_official(leaf) : machine::run_calibrated(leaf, *calibrated, chip_));
+        if (!leaf.shorter) continue;
+        machine::LeafTiming& whole = timings.back();
+        const machine::LeafTiming shorter = machine::run_calibrated(*leaf.shorter, *calibrated, chip_);
+        whole.cycles += leaf.repeats * (whole.cycles - shorter.cycles);
+        for (int p = 0; p < cost::PIPES; ++p) whole.busy[p] += leaf.repeats * (whole.busy[p] - shorter.busy[p]);
+        for (auto& [code, entry] : whole.ops) {
+            auto it = shorter.ops.find(code);
+            entry.first += leaf.repeats * (entry.first - (it == shorter.ops.end() ? 0 : it->second.first));
+            entry.second += leaf.repeats * (entry.second - (it == shorter.ops.end() ? 0 : it->second.second));
+        }
+        extrapolated = true;
+    }
     std::vector<int64_t> runs(timings.size(), 0);
     std::set<int32_t> leaves_run;
     for (const auto& [root, times] : executed_)
@@ -305,6 +319,7 @@ std::string Planner::finish(const WalkNotes& notes) {
     }
 
     std::set<std::string> notes_out = notes.assumptions;
+    if (extrapolated) notes_out.insert("long runs of equal output tiles within a task continue as their first tiles");
     if (notes.tails > 0) notes_out.insert("tail tiles (valid shape below the tile) cost as full tiles");
     if (chip_.direct_cv && totals_.aic > 0 && totals_.aiv > 0)
         notes_out.insert("cube and vector tasks hand tiles over directly (L0C to UB, UB to L1); that the pair runs in one cluster is assumed");

@@ -34,9 +34,10 @@ Shape padded(const Shape& s, DType t, Mem mem) {
 struct Builder {
     const Graph& g;
     const SubGraph& s;
-    Leaf leaf;
-    std::unordered_map<Id, int32_t> known;
-    std::map<std::vector<int64_t>, int32_t> loads;   // L1 loads of matrix products, one per window
+    bool share;
+    Leaf leaf{};
+    std::unordered_map<Id, int32_t> known{};
+    std::map<std::vector<int64_t>, int32_t> loads{};   // L1 loads of matrix products, one per window
 
     int32_t add(Mem mem, const Shape& shape, DType t, Id graph = NONE) {
         leaf.tensors.push_back({mem, t, padded(shape, t, mem), shape, -1, graph});
@@ -59,8 +60,8 @@ struct Builder {
         return tensor(id, as);
     }
 
-    LeafOp& push(Code code, Pipe pipe, std::vector<int32_t> in, std::vector<int32_t> out, int32_t latency, Id src) {
-        leaf.ops.push_back({code, pipe, std::move(in), std::move(out), latency, src});
+    LeafOp& push(Code code, Pipe pipe, const Operands& in, const Operands& out, int32_t latency, Id src) {
+        leaf.ops.push_back({code, pipe, in, out, latency, src});
         return leaf.ops.back();
     }
 
@@ -74,7 +75,7 @@ struct Builder {
 
     void graph_op(const Op& op) {
         if (op.mm != NONE) return product(op, g.matmuls[op.mm]);
-        std::vector<int32_t> in, out;
+        Operands in, out;
         for (Id t : op.in) in.push_back(tensor(t));
         for (Id t : op.out) out.push_back(tensor(t));
         Pipe pipe = cost::info(op.code).pipe;
@@ -112,6 +113,7 @@ struct Builder {
 
     // The whole k chain of one output tile; loads of equal windows in one task are shared.
     void product(const Op& op, const Matmul& m) {
+        if (!share) loads.clear();
         const size_t a_parts = m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
         const size_t b_parts = m.b_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1b));
         const int64_t size = dtype_size_bytes(m.in);
@@ -161,7 +163,7 @@ struct Builder {
             push(m.b_trans ? Code::L1_TO_L0Bt : Code::L1_TO_L0B, Pipe::MTE1, {b1}, {b0}, lat(m.n * kl, m.in), op.src);
             const bool last = kk + m.k_l0 >= m.k;
             const int32_t c = last ? tensor(op.out[0], m.acc) : add(Mem::L0C, two(m.m, m.n), m.acc);
-            std::vector<int32_t> in{a0, b0};
+            Operands in{a0, b0};
             if (acc >= 0) in.push_back(acc);
             else if (bias >= 0) in.push_back(bias);
             const int64_t most = std::max({m.m * kl, kl * m.n, acc >= 0 ? m.m * m.n : 0});
@@ -220,8 +222,31 @@ std::vector<int64_t> signature(const Graph& g, const SubGraph& s) {
     return sig;
 }
 
-Leaf build_leaf(const Graph& g, const SubGraph& s) {
-    Builder b{g, s, {}, {}, {}};
+int64_t streamed_tiles(const Graph& g, const SubGraph& s, const Chip& chip) {
+    const Matmul* first = nullptr;
+    int64_t tiles = 0;
+    for (Id id : s.ops) {
+        const Op& op = g.ops[id];
+        if (op.mm == NONE) {
+            if (op.code != Code::COPY_OUT || g.tensors[op.in[0]].mem != Mem::L0C) return 0;
+            continue;
+        }
+        const Matmul& m = g.matmuls[op.mm];
+        if (!m.a_direct || !m.b_direct) return 0;
+        if (!first) first = &m;
+        Matmul same = m;
+        same.a_at = first->a_at; same.b_at = first->b_at; same.bias_at = first->bias_at;
+        same.a_dyn = first->a_dyn; same.b_dyn = first->b_dyn; same.bias_dyn = first->bias_dyn;
+        if (!(same == *first)) return 0;
+        ++tiles;
+    }
+    if (!first) return 0;
+    const int64_t one = (first->m + first->n) * first->k * dtype_size_bytes(first->in);
+    return one > chip.capacity[static_cast<int>(Mem::L1)] ? tiles : 0;
+}
+
+Leaf build_leaf(const Graph& g, const SubGraph& s, bool share_loads) {
+    Builder b{g, s, share_loads};
     for (Id id : s.ops) b.graph_op(g.ops[id]);
     b.finish();
     return std::move(b.leaf);

@@ -2,6 +2,9 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "npu_core/plan/stages.h"
@@ -17,10 +20,35 @@ struct LeafTensor {
     Id graph = NONE;        // tile-graph tensor, NONE for tiles inside a matrix product
 };
 
+// Operand list without an allocation: an operation of a leaf has few operands.
+class Operands {
+public:
+    Operands() = default;
+    Operands(std::initializer_list<int32_t> ids) { for (int32_t t : ids) push_back(t); }
+    explicit Operands(const std::vector<int32_t>& ids) { for (int32_t t : ids) push_back(t); }
+    void push_back(int32_t t) {
+        if (count_ == LIMIT) throw std::length_error("an operation of a leaf has more than 8 operands");
+        ids_[count_++] = t;
+    }
+    int32_t operator[](size_t i) const { return ids_[i]; }
+    int32_t* begin() { return ids_; }
+    int32_t* end() { return ids_ + count_; }
+    const int32_t* begin() const { return ids_; }
+    const int32_t* end() const { return ids_ + count_; }
+    size_t size() const { return count_; }
+    bool empty() const { return count_ == 0; }
+    int32_t back() const { return ids_[count_ - 1]; }
+
+private:
+    static constexpr size_t LIMIT = 8;
+    size_t count_ = 0;
+    int32_t ids_[LIMIT];
+};
+
 struct LeafOp {
     Code code;
     cost::Pipe pipe;
-    std::vector<int32_t> in, out;
+    Operands in, out;
     int32_t latency = 0;    // partition and in-core scheduler
     Id src = NONE;          // Block::ops
     int64_t row_bytes = 0;  // moves: contiguous bytes in GM, 0 if the whole tile is one run
@@ -37,11 +65,18 @@ struct Leaf {
     std::array<int64_t, MEMS> peak{};
     int64_t gm_read = 0, gm_write = 0, spill_bytes = 0;
     int64_t gm_in_padded = 0, gm_out_padded = 0;   // as the public simulator counts them: padded tiles, L0C as fp32
+    // A very long run of equal output tiles: this leaf holds the first tiles, `shorter` one tile less, and `repeats`
+    // further tiles follow, each adding the difference of the two. Traffic above is that of the whole run.
+    std::shared_ptr<Leaf> shorter;
+    int64_t repeats = 0;
 };
 
 // Content of a sub-graph up to renaming: equal signatures share one leaf.
 std::vector<int64_t> signature(const Graph& g, const SubGraph& s);
-Leaf build_leaf(const Graph& g, const SubGraph& s);
+Leaf build_leaf(const Graph& g, const SubGraph& s, bool share_loads = true);
+// Number of equal output tiles of matrix products when the sub-graph is nothing else and the operands of one tile
+// overflow L1; 0 otherwise.
+int64_t streamed_tiles(const Graph& g, const SubGraph& s, const Chip& chip);
 // Spill and reload copies where UB or L1 overflows in list order (plan/spill.cpp).
 void insert_spills(Leaf& leaf, const Chip& chip);
 // In-core order by the list scheduler, allocation, spills and peaks. Throws CapacityFault.

@@ -5,7 +5,57 @@
 
 namespace npu::plan {
 
+namespace {
+// Operations of the first matrix product's k chain.
+int64_t chain_ops(const Graph& g, const SubGraph& s) {
+    for (Id id : s.ops)
+        if (g.ops[id].mm != NONE) {
+            const Matmul& m = g.matmuls[g.ops[id].mm];
+            return 3 * ceil_div(m.k, m.k_l0) + ceil_div(m.k, m.k_l1a) + ceil_div(m.k, m.k_l1b);
+        }
+    return 0;
+}
+}  // namespace
+
 int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
+    // A very long run of equal output tiles is scheduled for its first tiles only. Nothing stays in L1 from one tile to the
+    // next there, so the tiles do not share loads.
+    constexpr int64_t HEAD = 4, LONG_RUN_OPS = 12000;
+    const int64_t tiles = chip_.stream_l1 && chip_.skip_repeats ? streamed_tiles(g, s, chip_) : 0;
+    if (tiles > HEAD && tiles * chain_ops(g, s) > LONG_RUN_OPS) {
+        SubGraph head{s.core, {}}, shorter{s.core, {}};
+        std::unordered_set<Id> results;
+        Id last = NONE;
+        for (Id id : s.ops) {
+            const Op& op = g.ops[id];
+            if (op.mm == NONE || static_cast<int64_t>(head.ops.size()) == HEAD) continue;
+            head.ops.push_back(id);
+            results.insert(last = op.out[0]);
+        }
+        shorter.ops.assign(head.ops.begin(), head.ops.end() - 1);
+        for (Id id : s.ops) {
+            const Op& op = g.ops[id];
+            if (op.mm != NONE || !results.count(op.in[0])) continue;
+            head.ops.push_back(id);
+            if (op.in[0] != last) shorter.ops.push_back(id);
+        }
+        std::vector<int64_t> key{-1, tiles};
+        const std::vector<int64_t> one = signature(g, SubGraph{s.core, {head.ops[0]}});
+        key.insert(key.end(), one.begin(), one.end());
+        for (Id id : head.ops)
+            key.push_back(static_cast<int64_t>(g.ops[id].code) * 64 + static_cast<int64_t>(g.tensors[g.ops[id].out[0]].dtype));
+        auto [it, added] = known_.try_emplace(std::move(key), static_cast<int32_t>(leaves_.size()));
+        if (!added) return it->second;
+        Leaf leaf = build_leaf(g, head, false);
+        leaf.shorter = std::make_shared<Leaf>(build_leaf(g, shorter, false));
+        schedule_leaf(leaf, block, program_, chip_);
+        schedule_leaf(*leaf.shorter, block, program_, chip_);
+        leaf.repeats = tiles - HEAD;
+        for (auto field : {&Leaf::gm_read, &Leaf::gm_write, &Leaf::spill_bytes, &Leaf::gm_in_padded, &Leaf::gm_out_padded})
+            leaf.*field += leaf.repeats * (leaf.*field - (*leaf.shorter).*field);
+        leaves_.push_back(std::move(leaf));
+        return it->second;
+    }
     auto [it, added] = known_.try_emplace(signature(g, s), static_cast<int32_t>(leaves_.size()));
     if (!added) return it->second;
     Leaf leaf = build_leaf(g, s);

@@ -14,30 +14,56 @@ namespace {
 
 using cost::Pipe;
 
+// Lists of small integers by owner, in one array.
+struct Lists {
+    std::vector<int32_t> begin, items;
+    struct Range { const int32_t *first, *last; const int32_t* begin() const { return first; } const int32_t* end() const { return last; }
+                   size_t size() const { return static_cast<size_t>(last - first); } bool empty() const { return first == last; }
+                   int32_t back() const { return last[-1]; } };
+    Range operator[](size_t i) const { return {items.data() + begin[i], items.data() + begin[i + 1]}; }
+    // `each(put)` calls put(owner, item) in the order of the items; it runs twice.
+    template <typename F> void fill(size_t owners, F&& each) {
+        begin.assign(owners + 1, 0);
+        each([&](size_t owner, int32_t) { ++begin[owner + 1]; });
+        for (size_t i = 0; i < owners; ++i) begin[i + 1] += begin[i];
+        items.resize(static_cast<size_t>(begin[owners]));
+        std::vector<int32_t> next(begin.begin(), begin.end() - 1);
+        each([&](size_t owner, int32_t item) { items[next[owner]++] = item; });
+    }
+};
+
 struct Links {
-    std::vector<std::vector<int32_t>> producers, consumers;   // by tensor: operations, ascending
-    std::vector<std::vector<int32_t>> pred, succ;             // by operation
+    Lists producers, consumers;   // by tensor: operations, ascending
+    Lists pred, succ;             // by operation, each once
 };
 
 Links link(const Leaf& leaf) {
     Links l;
-    l.producers.resize(leaf.tensors.size());
-    l.consumers.resize(leaf.tensors.size());
-    l.pred.resize(leaf.ops.size());
-    l.succ.resize(leaf.ops.size());
-    for (int32_t i = 0; i < static_cast<int32_t>(leaf.ops.size()); ++i) {
-        for (int32_t t : leaf.ops[i].out) l.producers[t].push_back(i);
-        for (int32_t t : leaf.ops[i].in)
-            if (l.consumers[t].empty() || l.consumers[t].back() != i) l.consumers[t].push_back(i);
-    }
-    for (int32_t i = 0; i < static_cast<int32_t>(leaf.ops.size()); ++i) {
-        for (int32_t t : leaf.ops[i].in)
-            for (int32_t p : l.producers[t])
-                if (std::find(l.pred[i].begin(), l.pred[i].end(), p) == l.pred[i].end()) {
-                    l.pred[i].push_back(p);
-                    l.succ[p].push_back(i);
+    const int32_t n = static_cast<int32_t>(leaf.ops.size());
+    l.producers.fill(leaf.tensors.size(), [&](auto put) {
+        for (int32_t i = 0; i < n; ++i)
+            for (int32_t t : leaf.ops[i].out) put(t, i);
+    });
+    l.consumers.fill(leaf.tensors.size(), [&](auto put) {
+        for (int32_t i = 0; i < n; ++i) {
+            const Operands& in = leaf.ops[i].in;
+            for (size_t k = 0; k < in.size(); ++k)
+                if (std::find(in.begin(), in.begin() + k, in[k]) == in.begin() + k) put(in[k], i);
+        }
+    });
+    std::vector<int32_t> stamp(static_cast<size_t>(n), -1);
+    auto edges = [&](auto use) {
+        std::fill(stamp.begin(), stamp.end(), -1);
+        for (int32_t i = 0; i < n; ++i)
+            for (int32_t t : leaf.ops[i].in)
+                for (int32_t p : l.producers[t]) {
+                    if (stamp[p] == i) continue;
+                    stamp[p] = i;
+                    use(p, i);
                 }
-    }
+    };
+    l.pred.fill(static_cast<size_t>(n), [&](auto put) { edges([&](int32_t p, int32_t i) { put(i, p); }); });
+    l.succ.fill(static_cast<size_t>(n), [&](auto put) { edges([&](int32_t p, int32_t i) { put(p, i); }); });
     return l;
 }
 
@@ -75,7 +101,10 @@ void share_buffers(Leaf& leaf) {
     const Links l = link(leaf);
     std::vector<int32_t> parent(leaf.tensors.size());
     for (size_t i = 0; i < parent.size(); ++i) parent[i] = static_cast<int32_t>(i);
-    std::function<int32_t(int32_t)> find = [&](int32_t x) { return parent[x] == x ? x : parent[x] = find(parent[x]); };
+    auto find = [&](int32_t x) {
+        while (parent[x] != x) x = parent[x] = parent[parent[x]];
+        return x;
+    };
     auto size = [&](int32_t t) { return round_up(bytes_of(leaf.tensors[t].shape, leaf.tensors[t].dtype), 32); };
     for (const LeafOp& op : leaf.ops) {
         const bool alias = op.code == Code::VIEW || op.code == Code::ASSEMBLE || op.code == Code::RESHAPE;
@@ -106,26 +135,32 @@ void share_buffers(Leaf& leaf) {
             break;
         }
     }
-    std::map<int32_t, int32_t> ids;
+    std::vector<int32_t> ids(leaf.tensors.size(), -1);
     for (size_t i = 0; i < leaf.tensors.size(); ++i) {
         LeafTensor& t = leaf.tensors[i];
         if (t.mem == Mem::GM || t.mem == Mem::NONE) continue;
         const int32_t root = find(static_cast<int32_t>(i));
-        auto [it, added] = ids.try_emplace(root, static_cast<int32_t>(leaf.buffer_bytes.size()));
-        if (added) {
+        if (ids[root] < 0) {
+            ids[root] = static_cast<int32_t>(leaf.buffer_bytes.size());
             leaf.buffer_bytes.push_back(0);
             leaf.buffer_mem.push_back(t.mem);
         }
-        t.buffer = it->second;
-        leaf.buffer_bytes[it->second] = std::max(leaf.buffer_bytes[it->second], size(static_cast<int32_t>(i)));
+        t.buffer = ids[root];
+        leaf.buffer_bytes[t.buffer] = std::max(leaf.buffer_bytes[t.buffer], size(static_cast<int32_t>(i)));
     }
 }
 
-std::vector<int32_t> buffers_of(const Leaf& leaf, const LeafOp& op) {
-    std::vector<int32_t> b;
-    for (const std::vector<int32_t>* side : {&op.in, &op.out})
+struct Buffers {   // distinct local buffers of an operation
+    int32_t ids[16];
+    size_t count = 0;
+    const int32_t* begin() const { return ids; }
+    const int32_t* end() const { return ids + count; }
+};
+Buffers buffers_of(const Leaf& leaf, const LeafOp& op) {
+    Buffers b;
+    for (const Operands* side : {&op.in, &op.out})
         for (int32_t t : *side)
-            if (int32_t x = leaf.tensors[t].buffer; x >= 0 && std::find(b.begin(), b.end(), x) == b.end()) b.push_back(x);
+            if (const int32_t x = leaf.tensors[t].buffer; x >= 0 && std::find(b.begin(), b.end(), x) == b.end()) b.ids[b.count++] = x;
     return b;
 }
 
@@ -148,7 +183,7 @@ void check_capacity(const Leaf& leaf, const Block& block, const Program& program
             fault.bytes = need[m];
             fault.limit = chip.capacity[m];
             std::set<int32_t> seen;
-            for (const std::vector<int32_t>* side : {&op.in, &op.out})
+            for (const Operands* side : {&op.in, &op.out})
                 for (int32_t t : *side) {
                     const LeafTensor& x = leaf.tensors[t];
                     if (x.buffer < 0 || static_cast<int>(x.mem) != m || !seen.insert(x.buffer).second) continue;
@@ -157,7 +192,7 @@ void check_capacity(const Leaf& leaf, const Block& block, const Program& program
                 }
             fault.op = cost::info(op.code).name;
             const LeafTensor* shown = nullptr;
-            for (const std::vector<int32_t>* side : {&op.in, &op.out})
+            for (const Operands* side : {&op.in, &op.out})
                 for (int32_t t : *side)
                     if (leaf.tensors[t].mem == static_cast<Mem>(m) &&
                         (!shown || leaf.tensors[t].exact.count() > shown->exact.count()))
@@ -206,13 +241,13 @@ std::vector<int32_t> depth_first(const Leaf& leaf, const Links& l) {
         }
     };
     std::vector<char> visited(n, 0);
-    std::vector<int32_t> order, stack;
+    std::vector<int32_t> order, stack, open;
     auto visit = [&](int32_t sink) {
         stack.assign(1, sink);
         while (!stack.empty()) {
             const int32_t v = stack.back();
             if (visited[v]) { stack.pop_back(); continue; }
-            std::vector<int32_t> open;
+            open.clear();
             for (int32_t p : l.pred[v])
                 if (!visited[p]) open.push_back(p);
             if (open.empty()) {
@@ -281,13 +316,17 @@ void list_schedule(Leaf& leaf, const Chip& chip) {
     const Links l = link(leaf);
     const int32_t n = static_cast<int32_t>(leaf.ops.size());
     std::vector<int32_t> refs(leaf.buffer_bytes.size(), 0), alloc_first(leaf.buffer_bytes.size(), -1);
-    std::vector<std::vector<int32_t>> waiters(leaf.buffer_bytes.size());
+    Lists waiters;
+    waiters.fill(leaf.buffer_bytes.size(), [&](auto put) {
+        for (int32_t i = 0; i < n; ++i)
+            for (int32_t b : buffers_of(leaf, leaf.ops[i])) put(b, i);
+    });
     std::vector<int32_t> waiting(n);
     std::array<std::vector<int32_t>, MEMS> queue;
     std::array<size_t, MEMS> head{};
     for (int32_t i = 0; i < n; ++i) {
         waiting[i] = static_cast<int32_t>(l.pred[i].size());
-        for (const std::vector<int32_t>* side : {&leaf.ops[i].in, &leaf.ops[i].out})
+        for (const Operands* side : {&leaf.ops[i].in, &leaf.ops[i].out})
             for (int32_t t : *side)
                 if (leaf.tensors[t].buffer >= 0) ++refs[leaf.tensors[t].buffer];
         for (int32_t b : buffers_of(leaf, leaf.ops[i])) {
@@ -295,7 +334,6 @@ void list_schedule(Leaf& leaf, const Chip& chip) {
                 alloc_first[b] = i;
                 queue[static_cast<int>(leaf.buffer_mem[b])].push_back(b);
             }
-            waiters[b].push_back(i);
             ++waiting[i];
         }
     }
@@ -312,7 +350,7 @@ void list_schedule(Leaf& leaf, const Chip& chip) {
         if (--waiting[i] == 0) ready[static_cast<int>(leaf.ops[i].pipe)].push(i);
     };
     auto retire = [&](int32_t i) {
-        for (const std::vector<int32_t>* side : {&leaf.ops[i].in, &leaf.ops[i].out})
+        for (const Operands* side : {&leaf.ops[i].in, &leaf.ops[i].out})
             for (int32_t t : *side) {
                 const int32_t b = leaf.tensors[t].buffer;
                 if (b >= 0 && --refs[b] == 0) used[static_cast<int>(leaf.buffer_mem[b])] -= leaf.buffer_bytes[b];

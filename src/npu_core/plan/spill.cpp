@@ -52,8 +52,8 @@ public:
                 emitted_last_[b] = static_cast<int32_t>(emitted_.size()) - 1;
             }
             LeafOp& op = leaf_.ops[now_];
-            for (auto it = op.out.rbegin(); it != op.out.rend(); ++it) {
-                const int32_t b = leaf_.tensors[*it].buffer;
+            for (size_t k = op.out.size(); k-- > 0;) {
+                const int32_t b = leaf_.tensors[op.out[k]].buffer;
                 if (b >= 0 && address_[b] < 0 && !allocate(b, op)) return give_up(b);
             }
             emit(op);
@@ -64,7 +64,7 @@ public:
                     source_.erase(b);
                     if (op.code == Code::COPY_IN) source_[b] = op.in[0];
                 }
-            for (const std::vector<int32_t>* side : {&op.in, &op.out})
+            for (const Operands* side : {&op.in, &op.out})
                 for (int32_t t : *side) {
                     const int32_t b = leaf_.tensors[t].buffer;
                     if (b < 0) continue;
@@ -94,7 +94,7 @@ private:
     std::vector<std::pair<int32_t, LeafOp>> after_;        // saves, to follow an emitted operation
 
     void touch(int32_t i) {
-        for (const std::vector<int32_t>* side : {&leaf_.ops[i].in, &leaf_.ops[i].out})
+        for (const Operands* side : {&leaf_.ops[i].in, &leaf_.ops[i].out})
             for (int32_t t : *side) {
                 const int32_t b = leaf_.tensors[t].buffer;
                 if (b >= 0 && (uses_[b].empty() || uses_[b].back() != i)) uses_[b].push_back(i);
@@ -244,7 +244,7 @@ private:
         next_use_[b] = 0;
         for (int32_t i : later) {
             bool reads = false;
-            for (std::vector<int32_t>* side : {&leaf_.ops[i].in, &leaf_.ops[i].out})
+            for (Operands* side : {&leaf_.ops[i].in, &leaf_.ops[i].out})
                 for (int32_t& x : *side) {
                     if (x == tensor) { x = fresh; reads = true; }
                     else if (leaf_.tensors[x].buffer == b) leaf_.tensors[x].buffer = fresh_buffer;

@@ -91,7 +91,8 @@ private:
         const Expr x = p_.exprs[e];
         bool is = x.op != ExprOp::INDEX && x.op != ExprOp::LOAD;
         if (is && x.op != ExprOp::CONST) is = constant(x.a) && (x.b == NONE || constant(x.b));
-        return constant_[e] = is;
+        constant_[e] = is;
+        return is;
     }
 
     std::string line_of(const Item& item) const { return item.line == NONE ? "" : p_.lines[item.line]; }
