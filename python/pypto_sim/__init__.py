@@ -27,6 +27,7 @@ from .trace.tensor import Tensor as Tensor
 from .trace.tiles import CubeTile as CubeTile
 
 # isort: split
+from . import distributed as distributed
 from . import experimental as experimental
 from . import frontend as frontend
 from . import ops as ops

@@ -584,9 +584,9 @@ cdef extern from "npu_core/kernels/single.h" namespace "npu" nogil:
 
 cdef int bytes_of(int dtype) except -1:
     cdef int[13] sizes = [4, 2, 2, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1]
-    if not 0 <= dtype < 13:
+    if not 0 <= dtype < 24:
         raise ValueError("no type has this code")
-    return sizes[dtype]
+    return sizes[dtype] if dtype < 13 else 1
 
 
 cdef int same_size(Py_ssize_t given, Py_ssize_t needed) except -1:

@@ -270,6 +270,8 @@ FOOTPRINT: dict[str, Callable[[Call, Tile], Stages]] = {
     "concat": _one_tile, "expand": _expand, "gather": _gather, "index_select": lambda c, t: [[c.result(t)]],
     "scatter": _scatter, "scatter_update": _one_tile, "deinterleave": _split_pairs, "gathermask": _gathermask,
     "full": _one_tile, "arange": _one_tile, "clone": _one_tile,
+    "one_hot": lambda c, t: [[c.result(t)]], "index_add": lambda c, t: [[c.result(t)]], "philox": _one_tile,
+    "quant_mx": _one_tile, "pack4": _one_tile, "unpack4": _one_tile, "sort32": _one_tile, "mrgsort": _one_tile,
 }
 FP32_TILES = {"sin": 5, "cos": 5, "atan": 5, "erfc": 5, "asin": 6, "acos": 6, "log1p": 6, "sinh": 6, "asinh": 6,
               "acosh": 5, "cosh": 3, "cbrt": 4, "atan2": 7}

@@ -1,4 +1,4 @@
-"""Element types. The first 13 members have the codes of `npu::DType`; the core does not compute on the others."""
+"""Element types. Values are the codes of `npu::DType`; the core does arithmetic on the first 13 of them only."""
 from __future__ import annotations
 
 import enum
@@ -24,24 +24,27 @@ _FACTS: dict[str, tuple[str, int, Any, str]] = {
     "DT_UINT32": ("uint32", 4, np.uint32, "uint32"),
     "DT_UINT64": ("uint64", 8, np.uint64, "uint64"),
     "DT_BOOL": ("bool", 1, np.bool_, "bool"),
-    "DT_INT4": ("int4", 1, ml_dtypes.int4, ""),
+    "DT_INT4": ("int4", 1, np.uint8, ""),
     "DT_FP8": ("fp8", 1, np.uint8, ""),
     "DT_HF4": ("hf4", 1, np.uint8, ""),
     "DT_HF8": ("hf8", 1, np.uint8, ""),
     "DT_FP8E4M3": ("fp8e4m3", 1, ml_dtypes.float8_e4m3fn, "float8_e4m3fn"),
     "DT_FP8E5M2": ("fp8e5m2", 1, ml_dtypes.float8_e5m2, "float8_e5m2"),
     "DT_FP8E8M0": ("fp8e8m0", 1, ml_dtypes.float8_e8m0fnu, "float8_e8m0fnu"),
-    "DT_FP4_E2M1": ("fp4_e2m1", 1, ml_dtypes.float4_e2m1fn, ""),
+    "DT_FP4_E2M1": ("fp4_e2m1", 1, np.uint8, ""),
     "DT_FP4_E2M1X2": ("fp4_e2m1x2", 1, np.uint8, "float4_e2m1fn_x2"),
     "DT_FP4_E1M2": ("fp4_e1m2", 1, np.uint8, ""),
     "DT_FP4_E1M2X2": ("fp4_e1m2x2", 1, np.uint8, ""),
     "DT_BOTTOM": ("bottom", 0, None, ""),
 }
 CORE_DTYPES = 13
+STORED = (13, 16, 17, 18, 19, 21, 23)      # moved, converted and multiplied, but no vector arithmetic
 
 
 class DataType(enum.Enum):
-    """Element type of a tensor; `int(member.value)` below 13 is the code of the core."""
+    """Element type of a tensor. INT4 and the ..X2 types hold two numbers a byte, the first in the low four bits; their
+    shapes count bytes.
+    """
 
     DT_FP32 = 0
     DT_FP16 = 1
@@ -71,14 +74,19 @@ class DataType(enum.Enum):
 
     @property
     def code(self) -> int:
-        """Code of `npu::DType`. Raises DTypeError for types the core does not compute on."""
-        if self.value >= CORE_DTYPES:
-            raise DTypeError(f"{self.name} is known by name only: no operation of this version computes on it")
+        """Code of `npu::DType`. Raises DTypeError for types that tensors cannot have here."""
+        if not self.in_core:
+            raise DTypeError(f"{self.name} is known by name only: no operation of this version takes it")
         return self.value
 
     @property
     def in_core(self) -> bool:
         """True for the types that tensors can have here."""
+        return self.value < CORE_DTYPES or self.value in STORED
+
+    @property
+    def arithmetic(self) -> bool:
+        """True for the types of 8 and more bits that vector operations compute on."""
         return self.value < CORE_DTYPES
 
     @property

@@ -204,6 +204,8 @@ define("alpha.removed", "alpha= of add and sub exists in 0.2 only.", lenient="wa
        guide="warn", error=errors.PyptoTypeError, source=_API)
 define("gather.embedding", "gather picks elements (index rank = input rank); the look-up of rows is index_select.",
        lenient="warn", v0_2="error", master="error", guide="warn", error=errors.ShapeError, source=_API)
+_lenient_warns("where.bit_mask", "A UINT8 condition of where is a bit mask, which the Python interface refuses.",
+               errors.DTypeError)
 _lenient_warns("matmul.bias_rank", "The bias must be [1, N].", errors.ShapeError)
 _lenient_warns("matmul.bias_dtype", "A BF16 bias with BF16 operands needs the 950; use FP32.", errors.DTypeError,
                master="error")

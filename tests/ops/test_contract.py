@@ -23,7 +23,7 @@ def types_of(sample: Sample) -> list[DataType]:
     found = supported.union() | supported.unlisted
     if sample.types:
         found &= {D[t] for t in sample.types}
-    return sorted((d for d in found if d.in_core), key=lambda d: d.value)
+    return sorted((d for d in found if d.arithmetic), key=lambda d: d.value)
 
 
 def usual_type(sample: Sample) -> DataType:
@@ -142,7 +142,7 @@ def test_operator_is_the_function(operator, other):
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.name != "cast"], ids=str)
 def test_refuses_other_types(sample, dry):
     supported = sample.spec.dtypes
-    others = [d for d in DataType if d.in_core and d not in supported.union() | supported.unlisted]
+    others = [d for d in DataType if d.arithmetic and d not in supported.union() | supported.unlisted]
     for dtype in others:
         s = dry(device="950pr", tile=(8, 64))
         mask = (0,) if sample.name == "where" else ()

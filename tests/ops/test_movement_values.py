@@ -82,7 +82,7 @@ MOVES = [
                          ids=[f"{m[0]}-{i}" for i, m in enumerate(MOVES)])
 def test_moves_copy_bits(name, call, reference, shapes, tile):
     spec = REGISTRY[name]
-    for dtype in sorted((d for d in spec.dtypes.union() if d.in_core), key=lambda d: d.value):
+    for dtype in sorted((d for d in spec.dtypes.union() if d.arithmetic), key=lambda d: d.value):
         arrays = [s if isinstance(s, np.ndarray) else numbers(s, dtype, i) for i, s in enumerate(shapes)]
         device = "950pr" if spec.socs == ("950",) or dtype in spec.dtypes.only_950 else "910b1"
         (got,) = evaluate(lambda *t: call(spec.function, *t), *arrays, tile=tile, device=device)

@@ -494,7 +494,7 @@ def packed(values: np.ndarray, dtype: str) -> np.ndarray:
     lower = upper - 1
     below, above = size - grid[lower], grid[upper] - size
     code = np.where((below < above) | ((below == above) & (lower % 2 == 0)), lower, upper)
-    code = np.where(np.isnan(values), 7, code) | np.where(np.signbit(values), 8, 0)
+    code = np.where(np.isnan(values), 7, code | np.where(np.signbit(values), 8, 0))
     return (code[..., ::2] | code[..., 1::2] << 4).astype(np.uint8)
 
 

@@ -112,9 +112,7 @@ def _mx_codes(case: Case, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         else:
             shared = np.clip(field - largest_exponent, 0, 254)
         shared = np.where(np.isnan(size), 255, shared).astype(np.int64)
-        # 255 is NaN as a scale; its reciprocal is what the elements are multiplied by
-        factor = np.where(shared == 255, np.nan, np.ldexp(1.0, 127 - shared))[..., None]
-        product = groups * factor
+        product = groups * np.ldexp(1.0, 127 - shared)[..., None]
         if case.ins[0].dtype == "bf16" and (fp4 or up):
             product = rounded(product, np.dtype(ml_dtypes.bfloat16))
         product = product.reshape(x.shape)

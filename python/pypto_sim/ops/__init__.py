@@ -5,9 +5,11 @@ from __future__ import annotations
 from .. import registry
 from . import (
     bits,
+    bytes,
     cast,
     compare,
     composite,
+    conv,
     create,
     division,
     elementwise,
@@ -15,16 +17,23 @@ from . import (
     index,
     matmul,
     move,
+    mx,
+    paged,
     predicates,
     quantise,
+    random,
     reduce,
+    scaled,
+    sorting,
     statistics,
+    update,
 )
 from ._checks import check_available
 from .operators import attach
 
-_MODULES = (elementwise, compare, reduce, cast, composite, move, index, create, matmul, functions,
-            division, bits, predicates, statistics, quantise)
+_MODULES = (elementwise, compare, reduce, cast, composite, move, index, create, matmul, functions, division,
+            bits, predicates, statistics, quantise, bytes, conv, mx, paged, random, scaled, sorting,
+            update)
 
 registry.before_call = check_available
 attach(registry.REGISTRY)

@@ -317,6 +317,16 @@ def minimum(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     return _minmax_call(minimum.spec, input, other)
 
 
+def _condition(c: Check, condition: Any) -> Tensor:
+    """The condition of where as BOOL; one of bits is a rule and is taken apart."""
+    if not isinstance(condition, Tensor) or condition.dtype is not DataType.DT_UINT8:
+        return c.tensor("condition", condition, _MASK)
+    from .bytes import mask_of_bits
+    c.rule("where.bit_mask", "`condition` is UINT8: it counts as a mask of one bit per element, the first in bit 0, "
+                             "which only the C++ interface takes. Pass BOOL")
+    return mask_of_bits(c, c.tensor("condition", condition, _BITS))
+
+
 @op(kernel="where", instr="vsel", cost=Cost.VEC_SELECT, bf16_arith=False,
     dtypes=facts.FLOATS_INTS_950, reference=np.where, numerics=facts.EXACT, source=facts.API,
     constraints=("`condition` is BOOL; all three have one rank and broadcast over one axis.", facts.ONE_DTYPE,
@@ -353,7 +363,7 @@ def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> 
     [0.0, 2.0]
     """
     c = Check(where.spec)
-    cond = c.tensor("condition", condition, _MASK)
+    cond = _condition(c, condition)
     tensors = {"condition": cond}
     for name, value in (("input", input), ("other", other)):
         if isinstance(value, Tensor):
@@ -375,6 +385,7 @@ def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> 
     return c.emit(shape, dtype, valid, tuple(tensors.values()), ints=ints, floats=floats)
 
 
+_BITS = supported("uint8")
 _MASK = supported("bool")
 
 

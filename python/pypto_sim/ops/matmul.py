@@ -9,7 +9,7 @@ import numpy as np
 
 from ..capacity import round_up
 from ..dtypes import DataType
-from ..enums import ReLuType
+from ..enums import ReLuType, TransMode
 from ..registry import Cost, op, supported
 from ..trace.session import CubeTile, Out
 from ..trace.tensor import Tensor
@@ -18,9 +18,16 @@ from ._shapes import Extent, or_full, shape_of, valid_list
 
 FP32, FP16, BF16 = DataType.DT_FP32, DataType.DT_FP16, DataType.DT_BF16
 INT8, INT32 = DataType.DT_INT8, DataType.DT_INT32
-OPERANDS = supported("fp16 bf16 fp32 int8")
-RESULTS = {FP16: (FP16, FP32), BF16: (BF16, FP32), FP32: (FP32,), INT8: (INT32,)}
-BIAS = {FP16: (FP16, FP32), BF16: (FP32,), FP32: (FP32,), INT8: (INT32,)}
+FP8E4M3, FP8E5M2, HF8 = DataType.DT_FP8E4M3, DataType.DT_FP8E5M2, DataType.DT_HF8
+OPERANDS = supported("fp16 bf16 fp32 int8", only_950="fp8e4m3 fp8e5m2 hf8")
+WIDE_RESULTS = (FP16, BF16, FP32)
+RESULTS = {FP16: (FP16, FP32), BF16: (BF16, FP32), FP32: (FP32,), INT8: (INT32,), FP8E4M3: WIDE_RESULTS,
+           FP8E5M2: WIDE_RESULTS, HF8: WIDE_RESULTS}
+BIAS = {FP16: (FP16, FP32), BF16: (FP32,), FP32: (FP32,), INT8: (INT32,), FP8E4M3: (FP32,), FP8E5M2: (FP32,),
+        HF8: (FP32,), DataType.DT_FP4_E2M1X2: (FP32,)}
+MIXABLE = {FP8E4M3, FP8E5M2}
+SCALED_RESULTS = (FP16, INT8)
+TF32_MODES = {"CAST_NONE": 0, "CAST_RINT": 1, "CAST_ROUND": 2}
 EXTRAS = ("bias_tensor", "relu_type", "scale", "scale_tensor", "trans_mode")
 SCALE_MASK = 0xFFFFE000            # the fix pipe keeps sign, exponent and 10 mantissa bits of a scale
 MAX_INNER = 65535
@@ -104,9 +111,20 @@ def _extras(check: Check, extend_params: Any) -> dict[str, Any]:
     if unknown := [k for k in extend_params if k not in EXTRAS]:
         check.rule("arg.unknown", f"`extend_params` has the unknown key {unknown[0]!r}; known: {', '.join(EXTRAS)}")
     found = {k: v for k, v in extend_params.items() if v is not None}
-    if "trans_mode" in found and getattr(found["trans_mode"], "name", "") != "CAST_NONE":
-        check.rule("api.unsimulated", f"trans_mode={found['trans_mode']!r} shortens fp32 operands on the 950; it is "
-                                      "not simulated")
+    return found
+
+
+def _trans_mode(check: Check, extras: dict[str, Any], dtype: DataType, out_dtype: DataType) -> int:
+    """Rounding of fp32 operands to TF32: 0 none, 1 nearest even, 2 half away from zero."""
+    mode = extras.get("trans_mode")
+    if mode is None:
+        return 0
+    found = TF32_MODES[check.choice("trans_mode", mode, TransMode).name]
+    if found and (dtype is not FP32 or out_dtype is not FP32):
+        check.rule("arg.value", f"trans_mode shortens FP32 operands with an FP32 result, got {dtype.name} and "
+                                f"{out_dtype.name}")
+    if found and check.session.device.chip != "950":
+        check.rule("api.chip", "trans_mode exists on the 950 only")
     return found
 
 
@@ -206,11 +224,13 @@ def matmul(input: Tensor, mat2: Tensor, out_dtype: DataType, *, a_trans: bool = 
     ----------
     input: [.., M, K], or [.., K, M] with a_trans; rank 2 to 4.
     mat2: [.., K, N], or [.., N, K] with b_trans; same rank and type, batch axes equal or 1.
-    out_dtype: FP16 or FP32 of FP16, BF16 or FP32 of BF16, FP32 of FP32, INT32 of INT8 (FP16 with a scale).
+    out_dtype: FP16 or FP32 of FP16, BF16 or FP32 of BF16, FP32 of FP32, INT32 of INT8 (FP16 or INT8 with a scale);
+        FP16, BF16 or FP32 of FP8E4M3, FP8E5M2 (mixable) and HF8 on the 950.
     a_trans: `input` is stored transposed.
     b_trans: `mat2` is stored transposed.
     c_matrix_nz: must be False.
-    extend_params: dict of bias_tensor [1, N], relu_type (pypto.ReLuType) and scale (number, INT8 operands).
+    extend_params: dict of bias_tensor [1, N], relu_type (pypto.ReLuType), scale (number) or scale_tensor (FP32
+        [1, N]) for INT8 operands, trans_mode (pypto.TransMode, 950: fp32 operands rounded to TF32).
 
     Returns
     -------
@@ -236,16 +256,17 @@ def matmul(input: Tensor, mat2: Tensor, out_dtype: DataType, *, a_trans: bool = 
     """
     check = Check(matmul.spec)
     a, b = _operand(check, "input", input), _operand(check, "mat2", mat2)
-    if a.dtype is not b.dtype:
+    if a.dtype is not b.dtype and not {a.dtype, b.dtype} <= MIXABLE:
         check.rule("matmul.mixed", f"`input` is {a.dtype.name}, `mat2` is {b.dtype.name}; they must be equal. Cast one")
     extras = _extras(check, extend_params)
-    scale = _scale(check, extras, a.dtype)
+    scale, column_scales = _scale(check, extras, a.dtype)
     if not isinstance(out_dtype, DataType):
         check.rule("arg.type", f"`out_dtype` must be a DataType such as pypto.DT_FP32, got {out_dtype!r}")
-    allowed = (FP16,) if scale else RESULTS[a.dtype]
+    scaled = bool(scale) or column_scales is not None
+    allowed = SCALED_RESULTS if scaled else RESULTS[a.dtype]
     if out_dtype not in allowed:
         check.rule("matmul.out_dtype", f"`out_dtype` is {out_dtype.name} for {a.dtype.name} operands"
-                                       f"{' with a scale' if scale else ''}; allowed: "
+                                       f"{' with a scale' if scaled else ''}; allowed: "
                                        f"{', '.join(d.name for d in allowed)}")
     if c_matrix_nz:
         check.rule("arg.value", "`c_matrix_nz` must be False: an NZ result is not supported")
@@ -263,6 +284,9 @@ def matmul(input: Tensor, mat2: Tensor, out_dtype: DataType, *, a_trans: bool = 
     valid = _valid(check, a, b, shape, a_trans, b_trans)
     bias = _bias(check, extras["bias_tensor"], a.dtype, n) if "bias_tensor" in extras else None
     relu = _relu(check, extras.get("relu_type"))
+    trans_mode = _trans_mode(check, extras, a.dtype, out_dtype)
+    if column_scales is not None and (shape_of(column_scales)[-1] != n or math.prod(shape_of(column_scales)) != n):
+        check.rule("shape.mismatch", f"`scale_tensor` has shape {shape_of(column_scales)}; it must be [1, {n}]")
     tile = _cube_tile(check, m, k, n, a.dtype, a_trans)
     _capacity(check, tile, m, k, n, a.dtype.size_bytes, bias is not None)
     if tile.split_k and (out_dtype not in (FP32, INT32) or extras):
@@ -271,9 +295,12 @@ def matmul(input: Tensor, mat2: Tensor, out_dtype: DataType, *, a_trans: bool = 
         check.session.set_scope(cube_tile=tile)
         if tile.split_k and k > tile.k[1]:
             return _split_k(check, a, b, out_dtype, shape, k, tile, a_trans, b_trans)
-        ins = [a, b] if bias is None else [a, b, bias]
+        ins = [t for t in (a, b, bias, column_scales) if t is not None]
+        ints = [bool(a_trans), bool(b_trans), bias is not None, relu]
+        if trans_mode or column_scales is not None:
+            ints += [trans_mode, column_scales is not None]
         (out,) = check.session.emit(matmul.spec, [Out(tuple(shape), out_dtype, valid)], ins, floats=scale,
-                                    ints=(bool(a_trans), bool(b_trans), bias is not None, relu))
+                                    ints=tuple(ints))
         return out
 
 
@@ -335,15 +362,17 @@ def _chunk(view: Any, t: Tensor, axis: int, at: int, step: int) -> Tensor:
     return view(t, shape, offsets)
 
 
-def _scale(check: Check, extras: dict[str, Any], dtype: DataType) -> tuple[float, ...]:
-    """The scale as the fix pipe takes it: sign, exponent and 10 mantissa bits. () where there is none."""
+def _scale(check: Check, extras: dict[str, Any], dtype: DataType) -> tuple[tuple[float, ...], Tensor | None]:
+    """(scale, scale tensor). A number as the fix pipe takes it: sign, exponent and 10 mantissa bits; () without one."""
     if "scale" not in extras and "scale_tensor" not in extras:
-        return ()
+        return (), None
     if dtype is not INT8:
         check.rule("arg.value", f"a scale needs INT8 operands, got {dtype.name}")
     if "scale_tensor" in extras:
-        check.rule("api.unsimulated", "scale_tensor is not simulated; pass one number as `scale`")
+        if "scale" in extras:
+            check.rule("arg.value", "`scale` and `scale_tensor` exclude each other")
+        return (), check.tensor("scale_tensor", extras["scale_tensor"], supported("fp32"))
     scale = extras["scale"]
     if isinstance(scale, bool) or not isinstance(scale, int | float):
         check.rule("arg.type", f"`scale` must be a number, got {type(scale).__name__}")
-    return (float((np.float32(scale).view(np.uint32) & np.uint32(SCALE_MASK)).view(np.float32)),)
+    return (float((np.float32(scale).view(np.uint32) & np.uint32(SCALE_MASK)).view(np.float32)),), None

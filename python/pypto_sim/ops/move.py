@@ -9,12 +9,16 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..registry import Cost, op, supported
-from ..trace.scalar import SymbolicScalar
+from ..trace.scalar import SymbolicScalar, smin
 from ..trace.tensor import Tensor
 from ._checks import INT32_MAX, Check, plain
 from ._shapes import clamped, offsets_arg, or_full, rank_range, shape_arg, shape_of, valid_arg, valid_list
 
-ANY = supported("fp32 fp16 bf16 fp64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool")
+SMALL_FLOATS = "fp8e4m3 fp8e5m2 fp8e8m0 hf8"
+STORED = "fp32 fp16 bf16 fp64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool"
+ANY = supported(STORED, only_950=f"{SMALL_FLOATS} fp4_e2m1x2 fp4_e1m2x2", unlisted="int4")
+PERMUTED = supported("fp32 fp16 bf16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool", only_950=SMALL_FLOATS,
+                     unlisted="fp64")
 EXPANDABLE = supported("bf16 fp32 fp16 int8 int16 int32 uint8 uint16 uint32 bool")
 PADDABLE = supported("fp32 fp16 bf16 int8 int16 int32 uint8 uint16 uint32")
 PAIRED = supported("int8 uint8 int16 uint16 int32 uint32 fp16 fp32 bf16")
@@ -39,7 +43,7 @@ def view(input: Tensor, shape: Sequence[int] | None = None,
     shape: sizes of the window, one int per axis; default the whole tensor.
     offsets: where it starts, an int or SymbolicScalar per axis; default 0.
     valid_shape: what of the window holds data; default what the source has there, clamped to the window.
-    dtype: must be the input's type: reinterpreting bits is not simulated.
+    dtype: the bits are read as this type and the last axis is rescaled; shape and offsets count its elements.
 
     Returns
     -------
@@ -67,8 +71,9 @@ def view(input: Tensor, shape: Sequence[int] | None = None,
     input = check.tensor("input", input, nz=True)
     source = shape_of(input)
     if dtype is not None and dtype is not input.dtype:
-        check.rule("api.unsimulated", f"dtype={dtype.name} reinterprets the bits of {input.dtype.name}, which is not "
-                                      "simulated; use pypto.cast to convert values")
+        from .bytes import reinterpreted
+        input = reinterpreted(check, input, check.choice("dtype", dtype, DataType))
+        source = shape_of(input)
     sizes = source if shape is None else shape_arg(check, "shape", shape)
     if len(sizes) != len(source):
         check.rule("shape.mismatch", f"`shape` {sizes} has {len(sizes)} entries; `input` {source} has {len(source)} "
@@ -327,7 +332,7 @@ def _permuted(check: Check, input: Tensor, order: Sequence[int]) -> Tensor:
 
 
 @op(kernel="transpose", cost=Cost.VEC_MOVE, instr="vnchwconv", ranks=(1, 5), methods=("transpose",),
-    dtypes=supported("fp16 bf16 fp32 int8 int16 int32 uint8 uint16 uint32"),
+    dtypes=supported("fp16 bf16 fp32 int8 int16 int32 uint8 uint16 uint32", only_950=SMALL_FLOATS),
     source="operation table: transpose; semantics: Transpose",
     constraints=("4-D pairs (0,2) (1,3) (2,3) (1,2), 5-D pair (3,4) in the current release.",
                  "A swap with the last axis needs scratch of the tile, rounded up to 16 by 32 bytes."),
@@ -375,7 +380,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return _permuted(check, input, order)
 
 
-@op(cost=Cost.COMPOSITE, ranks=(1, 5), methods=("permute",), versions=("master",), dtypes=ANY,
+@op(cost=Cost.COMPOSITE, ranks=(1, 5), methods=("permute",), versions=("master",), dtypes=PERMUTED,
     reference=np.transpose, source="operation table: permute",
     constraints=("perm names every axis once.",), numerics="Bits are copied.", torch="Same values.")
 def permute(input: Tensor, perm: Sequence[int]) -> Tensor:
@@ -726,6 +731,53 @@ def deinterleave(input: Tensor, other: Tensor | None = None) -> tuple[Tensor, Te
     out = Out(tuple(shape), ins[0].dtype, None)
     even, odd = check.emit_all([out, out], ins)
     return even, odd
+
+
+@op(kernel="interleave", cost=Cost.VEC_MOVE, dtypes=PAIRED, versions=("master",), socs=("950",),
+    source="operation table: interleave; semantics: Interleave",
+    constraints=("950 only, current release.", "Equal shapes, an even last axis."),
+    numerics="Bits are copied.", torch="torch.stack((x, y), -1).flatten(-2), cut into halves.")
+def interleave(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Elements of two tensors in turn along the last axis, cut into two halves.
+
+    Parameters
+    ----------
+    input: tensor [.., W], W even.
+    other: tensor of the same shape and type.
+
+    Returns
+    -------
+    (first, second): halves of x0 y0 x1 y1 ..., [.., W] each.
+
+    Raises
+    ------
+    ShapeError: an odd last axis or differing shapes. DTypeError: types differ.
+
+    Notes
+    -----
+    Only the 950 has it (rule api.chip). The whole last axis is read.
+
+    Cost
+    ----
+    Not modelled: one vector pass over the result.
+
+    Examples
+    --------
+    >>> show(lambda a, b: pypto.interleave(a, b)[0], [1.0, 2.0], [5.0, 6.0])
+    [1.0, 5.0]
+    """
+    from ..trace.session import Out
+    check = Check(interleave.spec)
+    x, y = check.tensor("input", input), check.tensor("other", other)
+    check.same_dtype(input=x, other=y)
+    shape = shape_of(x)
+    if shape_of(y) != shape or shape[-1] % 2:
+        check.rule("shape.mismatch", f"`input` {shape} and `other` {shape_of(y)} must have equal shapes and an even "
+                                     "last axis")
+    valid = [*(plain(smin(a, b)) for a, b in zip(valid_list(x)[:-1], valid_list(y)[:-1], strict=True)), shape[-1]]
+    out = Out(tuple(shape), x.dtype, or_full(valid, shape))
+    first, second = check.emit_all([out, out], [x, y])
+    return first, second
 
 
 @op(kernel="gathermask", cost=Cost.VEC_MOVE, instr="vreducev2", methods=("gathermask",),

@@ -131,6 +131,8 @@ def check_arguments(kernel: str, parameters: Sequence[Parameter], arguments: Seq
         if note.dtype is not None and note.dtype is not a.dtype and not _stands_for(a.dtype, note.dtype):
             raise DTypeError(f"kernel `{kernel}`: argument `{p.name}` has element type {a.dtype.name}, its annotation "
                              f"says {note.dtype.name}", kernel=kernel)
+        if note.dtype is not None:
+            a.dtype = note.dtype
         if note.given_format is not None:
             a.format = note.given_format
         if note.declared:
@@ -181,7 +183,7 @@ def _wrong_shape(kernel: str, p: Parameter, a: Argument, what: str) -> ShapeErro
 
 def _stands_for(given: DataType, declared: DataType) -> bool:
     """torch has no type for some 8-bit formats; uint8 carries them."""
-    return given is DataType.DT_UINT8 and not declared.in_core
+    return given is DataType.DT_UINT8 and not declared.arithmetic
 
 
 @functools.lru_cache(maxsize=1024)

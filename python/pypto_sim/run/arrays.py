@@ -172,7 +172,7 @@ def _torch_memory(name: str, value: Any) -> tuple[np.ndarray, DataType]:
                                 f"shape {list(value.shape)}; pass {name}.contiguous()")
     value = value.detach()
     shape = tuple(value.shape)
-    carrier = torch.int16 if dtype is DataType.DT_BF16 else None if dtype.in_core else torch.uint8
+    carrier = torch.int16 if dtype is DataType.DT_BF16 else None if dtype.arithmetic else torch.uint8
     try:
         flat = value.reshape(-1)
         array = (flat if carrier is None else flat.view(carrier)).numpy()

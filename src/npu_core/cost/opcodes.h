@@ -104,7 +104,8 @@ enum class Half : uint8_t { TWO, ONE_IF_FP32, ONE_IF_INT32 };  // precision fact
     X(POW, 0, 0, TWO, 10, VEC, AIV, COMPUTE, "vmul", 40)                                               \
     X(SIGN, 0, 0, TWO, 10, VEC, AIV, COMPUTE, "vmuls", 4)                                              \
     X(CUM_SUM, 0, 0, TWO, 10, VEC, AIV, OTHER, "vadd", 4)                                              \
-    X(UNKNOWN_VEC, 0, 0, TWO, 10, VEC, AIV, OTHER, "vmul", 1)
+    X(UNKNOWN_VEC, 0, 0, TWO, 10, VEC, AIV, OTHER, "vmul", 1)                                          \
+    X(OPAQUE, 0, 0, TWO, 10, VEC, AIV, OTHER, "vmul", 1)
 
 enum class Code : uint8_t {
 #define NPU_X(name, ...) name,

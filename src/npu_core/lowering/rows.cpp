@@ -7,7 +7,9 @@ namespace npu::lowering {
 namespace {
 
 constexpr const char* DTYPE_NAMES[] = {"fp32", "fp16", "bf16", "fp64", "int8", "int16", "int32",
-                                       "int64", "uint8", "uint16", "uint32", "uint64", "bool"};
+                                       "int64", "uint8", "uint16", "uint32", "uint64", "bool", "int4", "fp8",
+                                       "hf4", "hf8", "fp8e4m3", "fp8e5m2", "fp8e8m0", "fp4_e2m1",
+                                       "fp4_e2m1x2", "fp4_e1m2", "fp4_e1m2x2"};
 
 Shape shape_of(const std::vector<int64_t>& v) {
     if (v.size() > size_t(MAX_RANK)) throw std::invalid_argument("rank above the limit");

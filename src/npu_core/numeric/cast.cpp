@@ -8,6 +8,7 @@
 
 #include "npu_core/base/fault.h"
 #include "npu_core/kernels/kernels.h"
+#include "npu_core/numeric/small_floats.h"
 
 namespace npu {
 
@@ -126,7 +127,7 @@ void store_row(const CastSpec& s, const From* x, void* y, int64_t n) {
         case DType::U32: ints(static_cast<uint32_t*>(y)); break;
         case DType::U64: ints(static_cast<uint64_t*>(y)); break;
         case DType::BOOL: for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(y)[i] = x[i] != 0; break;
-        case DType::COUNT: fail("internal", "cast to an unknown dtype");
+        default: fail("cast.dtype", std::string("no conversion to ") + dtype_name(s.to));
     }
 }
 
@@ -153,7 +154,7 @@ void load_int(DType t, const void* x, int64_t* y, int64_t n) {
         case DType::U16: return widen<uint16_t>(x, y, n);
         case DType::U32: return widen<uint32_t>(x, y, n);
         case DType::BOOL: for (int64_t i = 0; i < n; ++i) y[i] = static_cast<const uint8_t*>(x)[i] != 0; return;
-        default: fail("internal", "not an integer dtype");
+        default: fail("cast.dtype", std::string("no conversion from ") + dtype_name(t));
     }
 }
 
@@ -202,10 +203,26 @@ bool fast_row(const CastSpec& s, const void* x, void* y, int64_t n) {
     return false;
 }
 
+// 8-bit floats go through fp32, which holds all of their values.
+void float8_row(const CastSpec& s, const void* x, void* y, int64_t n) {
+    const int from_size = dtype_size_bytes(s.from), to_size = dtype_size_bytes(s.to);
+    for (int64_t i = 0; i < n; i += CUT) {
+        const int64_t m = std::min(CUT, n - i);
+        const char* in = static_cast<const char*>(x) + i * from_size;
+        char* out = static_cast<char*>(y) + i * to_size;
+        float f[CUT];
+        if (is_float8(s.from)) float8_values(s.from, reinterpret_cast<const uint8_t*>(in), f, m);
+        else cast_row({s.from, DType::F32}, in, f, m);
+        if (is_float8(s.to)) float8_codes(s.to, f, reinterpret_cast<uint8_t*>(out), m, s.mode, s.saturate);
+        else cast_row({DType::F32, s.to, s.mode, s.saturate}, f, out, m);
+    }
+}
+
 }  // namespace
 
 void cast_row(const CastSpec& s, const void* x, void* y, int64_t n) {
     if (n <= 0 || same_dtype(s, x, y, n) || fast_row(s, x, y, n)) return;
+    if (is_float8(s.from) || is_float8(s.to)) return float8_row(s, x, y, n);
     const int from_size = dtype_size_bytes(s.from), to_size = dtype_size_bytes(s.to);
     for (int64_t i = 0; i < n; i += CUT) {
         const int64_t m = std::min(CUT, n - i);

@@ -154,6 +154,20 @@ void Machine::execute(const Op& op) {
         case Opcode::INDEX_SELECT: return index_select(op);
         case Opcode::SCATTER: return scatter(op);
         case Opcode::SCATTER_UPDATE: return scatter_update(op);
+        case Opcode::ONE_HOT: return one_hot(op);
+        case Opcode::INDEX_ADD: return index_add(op);
+        case Opcode::INDEX_PUT: return index_put(op);
+        case Opcode::INTERLEAVE: return interleave(op);
+        case Opcode::BITCAST: return bitcast(op);
+        case Opcode::PACK4: return pack4(op);
+        case Opcode::UNPACK4: return unpack4(op);
+        case Opcode::UNPACK_BITS: return unpack_bits(op);
+        case Opcode::QUANT_MX: return quant_mx(op);
+        case Opcode::PHILOX: return philox(op);
+        case Opcode::SORT32: return sort32(op);
+        case Opcode::MRGSORT: return merge_sort(op);
+        case Opcode::SCALED_MATMUL: return matmul(op);
+        case Opcode::CONV: return conv(op);
         default: return elementwise(op);
     }
 }

@@ -176,6 +176,21 @@ class Machine {
     void scatter(const Op& op);
     void scatter_update(const Op& op);
     Operand index_operand(const Op& op, int i);
+    void one_hot(const Op& op);
+    void index_add(const Op& op);
+    void index_put(const Op& op);
+    void interleave(const Op& op);
+    void bitcast(const Op& op);
+    void pack4(const Op& op);
+    void unpack4(const Op& op);
+    void unpack_bits(const Op& op);
+    void quant_mx(const Op& op);
+    void philox(const Op& op);
+    void sort32(const Op& op);
+    void merge_sort(const Op& op);
+    void conv(const Op& op);
+    Operand product_operand(const Op& op, int i);
+    Operand scaled_operand(const Op& op, int i, int scale, bool k_last, bool k_first);
 
     static constexpr size_t MOST_CANDIDATES = 1000;
     const Program& p_;

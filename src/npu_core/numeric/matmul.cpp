@@ -1,12 +1,17 @@
 // Machine: matmul. K beyond an operand's valid box counts as zero; bias starts the accumulation in fp32; one rounding
 // at the end. The result does not depend on how batches, rows and columns are shared among threads.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
 #include "npu_core/base/thread_pool.h"
 #include "npu_core/kernels/kernels.h"
+#include "npu_core/numeric/cast.h"
+#include "npu_core/numeric/indexing.h"
 #include "npu_core/numeric/machine.h"
+#include "npu_core/numeric/small_floats.h"
+#include "npu_core/program/opcodes.h"
 
 namespace npu {
 
@@ -91,15 +96,27 @@ void int8_batch(const Product& p, int64_t batch, const int32_t* bias, int32_t* c
         for (int64_t c = 0; c < p.n; ++c) g.c[r * g.c_row_stride + c] = std::max(0, g.c[r * g.c_row_stride + c]);
 }
 
-// Dequantised on the way out: times the scale in fp32, then one rounding to fp16.
-void scaled_rows(const Product& p, const int32_t* sums, float scale, uint16_t* y, int64_t y_stride) {
+// Requantised on the way out: times the scale of the column in fp32, then one rounding (INT8 saturates).
+void scaled_rows(const Product& p, const int32_t* sums, const float* scales, DType to, char* y, int64_t y_stride) {
     const KernelTable& t = kernels();
+    const CastSpec cast{DType::F32, to, CastMode::RINT, !is_float(to)};
     std::vector<float> row(static_cast<size_t>(p.n));
     for (int64_t r = 0; r < p.m; ++r) {
         t.i32_to_f32(sums + r * p.n, row.data(), p.n);
-        t.binary_vs[static_cast<int>(Binary::MUL)](row.data(), scale, row.data(), p.n);
-        t.f32_to_f16(row.data(), y + r * y_stride, p.n);
+        t.binary[static_cast<int>(Binary::MUL)](row.data(), scales, row.data(), p.n);
+        cast_row(cast, row.data(), y + r * y_stride * dtype_size_bytes(to), p.n);
     }
+}
+
+// What the fix pipe keeps of a scale: sign, exponent and ten mantissa bits.
+float shortened(float scale) { return std::bit_cast<float>(std::bit_cast<uint32_t>(scale) & 0xFFFFE000u); }
+
+// fp32 to ten mantissa bits: nearest even, or half away from zero.
+float tf32(float x, bool away) {
+    const uint32_t bits = std::bit_cast<uint32_t>(x);
+    if ((bits & 0x7f800000u) == 0x7f800000u) return x;
+    const uint32_t half = away ? 0x1000u : 0xfffu + (bits >> 13 & 1u);
+    return std::bit_cast<float>((bits + half) & 0xFFFFE000u);
 }
 
 // fp32 result of one batch at c. With split K every kL1 piece is a product of its own, added left to right.
@@ -141,18 +158,85 @@ bool f32_or_half(DType t) { return t == DType::F32 || is_half(t); }
 
 }  // namespace
 
+// An operand as the multiplier reads it: 8-bit floats and fp32 under TF32 as a dense fp32 copy, everything else as it is.
+Operand Machine::product_operand(const Op& op, int i) {
+    Operand x = operand(op, i);
+    const int64_t trans_mode = int_or(op, 4, 0);
+    const bool shorten = x.dtype == DType::F32 && trans_mode != 0;
+    if (!is_float8(x.dtype) && !shorten) return x;
+    BufferRef copy = scratch(x.shape.count() * 4);
+    const Strides dense = dense_strides(x.shape);
+    convert_box(x.dtype, x.data, x.stride, DType::F32, copy.data(), dense, x.valid);
+    if (shorten) {
+        const Strides* strides[1] = {&dense};
+        auto* p = reinterpret_cast<float*>(copy.data());
+        walk(x.valid, 1, strides, [&](const Shape&, const int64_t* o) { p[o[0]] = tf32(p[o[0]], trans_mode == 2); });
+    }
+    x.dtype = DType::F32;
+    x.data = copy.data();
+    x.stride = dense;
+    x.dense = true;
+    x.keep = std::move(copy);
+    return x;
+}
+
+// A block-scaled operand in fp32: every group of 32 along K times its power of two. scale: [rows, K / 64, 2], or
+// [K / 64, rows, 2] when `k_first`; pairs of 4-bit floats are taken apart.
+Operand Machine::scaled_operand(const Op& op, int i, int scale, bool k_last, bool k_first) {
+    Operand x = operand(op, i);
+    const Operand s = whole(op, scale);
+    const int rank = x.shape.rank, last = rank - 1;
+    require(rank >= 2 && s.dtype == DType::F8E8M0 && s.shape.rank == rank + 1 && s.shape[rank] == 2, "scaled_mm: scale");
+    const bool packed = is_packed4(x.dtype);
+    require(packed || is_float8(x.dtype), "scaled_mm: operand dtype");
+    Shape shape = x.shape, valid = x.valid;
+    if (packed) shape[last] *= 2, valid[last] *= 2;
+    const int k_axis = k_last ? last : last - 1, row_axis = k_last ? last - 1 : last;
+    const int s_group = k_first ? rank - 2 : rank - 1, s_row = k_first ? rank - 1 : rank - 2;
+    require(s.shape[s_row] == shape[row_axis] && s.shape[s_group] * 64 >= shape[k_axis], "scaled_mm: shape of a scale");
+    BufferRef copy = scratch(shape.count() * 4);
+    const Strides dense = dense_strides(shape);
+    auto* y = reinterpret_cast<float*>(copy.data());
+    const Strides* strides[1] = {&dense};
+    walk(valid, 1, strides, [&](const Shape& at, const int64_t* o) {
+        int64_t from = 0, to_scale = at[row_axis] * s.stride[s_row] + at[k_axis] / 64 * s.stride[s_group] + at[k_axis] / 32 % 2 * s.stride[rank];
+        for (int axis = 0; axis < rank; ++axis) from += (packed && axis == last ? at[axis] / 2 : at[axis]) * x.stride[axis];
+        for (int axis = 0; axis < rank - 2; ++axis) to_scale += at[axis] * s.stride[axis];
+        const auto code = static_cast<uint8_t>(x.data[from]);
+        float v, power;
+        if (packed) v = packed4_value(x.dtype, at[last] % 2 ? code >> 4u : code & 15u);
+        else float8_values(x.dtype, &code, &v, 1);
+        float8_values(DType::F8E8M0, reinterpret_cast<const uint8_t*>(s.data) + to_scale, &power, 1);
+        y[o[0]] = v * power;
+    });
+    x.dtype = DType::F32;
+    x.full = valid == shape;
+    x.dense = true;
+    x.shape = shape;
+    x.valid = valid;
+    x.data = copy.data();
+    x.stride = dense;
+    x.keep = std::move(copy);
+    return x;
+}
+
 void Machine::matmul(const Op& op) {
-    const Operand a = operand(op, 0), b = operand(op, 1);
+    const bool block_scaled = op.opcode == static_cast<uint8_t>(Opcode::SCALED_MATMUL);
+    const bool a_trans = int_arg(op, 0) != 0, b_trans = int_arg(op, 1) != 0;
+    const Operand a = block_scaled ? scaled_operand(op, 0, 2, !a_trans, int_arg(op, 4) != 0) : product_operand(op, 0);
+    const Operand b = block_scaled ? scaled_operand(op, 1, 3, b_trans, int_arg(op, 5) == 0) : product_operand(op, 1);
     require(a.shape.rank >= 2 && b.shape.rank >= 2, "matmul: an operand has less than two axes");
     const Id out = out_id(op, 0);
     const Shape y_shape = tensor(out).shape;
     const int rank = y_shape.rank;
     const bool has_bias = int_arg(op, 2) != 0;
-    Product p{side(a, int_arg(op, 0) != 0), side(b, int_arg(op, 1) != 0), y_shape, dense_strides(y_shape), 0, 0, 0,
-        0, 0, 1, int_arg(op, 3) != 0};
+    Product p{side(a, a_trans), side(b, b_trans), y_shape, dense_strides(y_shape), 0, 0, 0, 0, 0, 1,
+        int_arg(op, 3) != 0};
     require(p.a.cols == p.b.rows && rank >= 2 && y_shape[rank - 2] == p.a.rows && y_shape[rank - 1] == p.b.cols,
         "matmul: shapes do not fit");
-    require(op.ins.count == 2 + has_bias, "matmul: number of operands");
+    const bool column_scales = !block_scaled && int_or(op, 5, 0) != 0;
+    const int extras = block_scaled ? 4 : 2;               // bias, then the scales of the columns
+    require(op.ins.count == extras + has_bias + column_scales, "matmul: number of operands");
 
     // Batch axes broadcast; the valid extent is that of the operand that has the axis.
     const auto batch_axes = [&](const Operand& x, Strides& step, bool first) {
@@ -177,17 +261,17 @@ void Machine::matmul(const Op& op) {
     p.k_piece = std::max<int64_t>(tile && tile->split_k && cube(3) ? cube(3) : p.k, 1);
 
     const bool int8 = !is_float(a.dtype);
-    const bool scaled = int8 && op.floats.count > 0;
-    const DType int8_result = scaled ? DType::F16 : DType::I32;
-    if (int8) require(a.dtype == DType::I8 && b.dtype == DType::I8 && tensor(out).dtype == int8_result,
-        "matmul: dtypes do not fit");
+    const bool scaled = int8 && (op.floats.count > 0 || column_scales);
+    const DType made = tensor(out).dtype;
+    const bool int8_fits = scaled ? made == DType::F16 || made == DType::I8 : made == DType::I32;
+    if (int8) require(a.dtype == DType::I8 && b.dtype == DType::I8 && int8_fits, "matmul: dtypes do not fit");
     else require(f32_or_half(a.dtype) && f32_or_half(b.dtype), "matmul: operand dtypes");
     BufferRef bias;                                       // one row, in the dtype of the accumulator
     if (has_bias) {
-        Shape row = ready(in_id(op, 2)).shape, box;
+        Shape row = ready(in_id(op, extras)).shape, box;
         require(row.rank >= 1 && row[row.rank - 1] == p.b.cols, "matmul: bias does not fit");
         row[row.rank - 1] = p.n;
-        const Operand x = covering(op, 2, row);
+        const Operand x = covering(op, extras, row);
         bias = scratch(p.n * 4);
         box.rank = 1;
         box[0] = p.n;
@@ -200,12 +284,23 @@ void Machine::matmul(const Op& op) {
         const auto* row = bias ? reinterpret_cast<const int32_t*>(bias.data()) : nullptr;
         const int64_t stride = p.y_stride[rank - 2];
         const BufferRef sums = scaled ? scratch(p.m * p.n * 4 * p.batches) : BufferRef();
+        std::vector<float> scales(scaled ? static_cast<size_t>(p.n) : 0, static_cast<float>(float_arg(op, 0)));
+        if (column_scales) {
+            const int at = extras + has_bias;
+            Shape needed = ready(in_id(op, at)).shape;
+            const int axis = needed.rank - 1;
+            require(needed[axis] == p.b.cols && needed.count() == p.b.cols, "matmul: the scales do not fit");
+            needed[axis] = p.n;
+            const Operand x = covering(op, at, needed);
+            load_f32(x.dtype, x.data, x.stride[axis], scales.data(), p.n);
+            for (float& s : scales) s = shortened(s);
+        }
         p.for_batches([&](int64_t batch) {
             const int64_t at = p.offset(batch, p.y_stride);
             if (!scaled) return int8_batch(p, batch, row, reinterpret_cast<int32_t*>(y) + at, stride);
             int32_t* c = reinterpret_cast<int32_t*>(sums.data()) + batch * p.m * p.n;
             int8_batch(p, batch, row, c, p.n);
-            scaled_rows(p, c, static_cast<float>(float_arg(op, 0)), reinterpret_cast<uint16_t*>(y) + at, stride);
+            scaled_rows(p, c, scales.data(), made, y + at * dtype_size_bytes(made), stride);
         });
         return;
     }

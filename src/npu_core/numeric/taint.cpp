@@ -183,6 +183,20 @@ void Machine::trace_op(const Op& op) {
         keep_taint(out_id(op, 1), s.value(first + 1));
         return;
     }
+    if (family == Family::OTHER) {                        // which result an undefined operand reaches is not followed
+        Id t = whole_out(byte_in(0));
+        for (int i = 1; i < op.ins.count; ++i) t = s.join(t, whole_out(byte_in(i)), out);
+        keep_taint(out_id(op, 0), s.value(t));
+        if (op.outs.count == 2) {
+            Shape one = out, other = tensor(out_id(op, 1)).shape;
+            for (int axis = 0; axis < out.rank; ++axis) t = s.reduce(t, axis), one[axis] = 1;
+            for (int i = 0; i < other.rank; ++i) one[i] = 1;
+            one.rank = other.rank;
+            t = s.apply(Opcode::EXPAND, {s.apply(Opcode::RESHAPE, {t}, one, {0, 0})}, other, {0});
+            keep_taint(out_id(op, 1), s.value(t));
+        }
+        return;
+    }
     Id y = NONE;
     if (family == Family::WHERE) {
         std::vector<Id> ins{real_in(0)};

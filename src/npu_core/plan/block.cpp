@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "npu_core/program/opcodes.h"
+
 namespace npu::plan {
 
 namespace {
@@ -279,10 +281,32 @@ private:
             for (const Result& r : results) define(r.program, r.exact);
             return;
         }
+        if (info(static_cast<Opcode>(op_->opcode)).family == npu::Family::OTHER) return opaque(row, in, ints);
         auto it = elementwise().find(k);
         Simple simple = it != elementwise().end() ? it->second : Simple{Code::UNKNOWN_VEC};
         if (it == elementwise().end()) b_.unmodelled.push_back(row.name + " (no cost rule; one vector pass over the tile)");
         map(simple, in);
+    }
+
+    // Operations without a tile expansion: one operation between global tensors, listed as unmodelled.
+    void opaque(const OpRow& row, std::vector<Id> in, const int64_t* ints) {
+        if (row.kernel == "scaled_matmul" && is_float8(dtype(in[0]))) {
+            b_.unmodelled.push_back(row.name + " (the scales are not priced)");
+            std::vector<Id> operands{in[0], in[1]};
+            if (in.size() > 4) operands.push_back(in[4]);
+            return matmul(operands, ints);
+        }
+        b_.unmodelled.push_back(row.name + " (no cost rule; one vector pass over the result)");
+        std::vector<Id> outs;
+        std::vector<Result> results;
+        for (int i = 0; i < op_->outs.count; ++i) {
+            results.push_back(result(i));
+            outs.push_back(results.back().exact);
+        }
+        for (Id& x : in)
+            if (promotes(dtype(x))) x = widen(x);
+        emit({.family = Family::SCATTER, .code = Code::OPAQUE, .in = in, .out = outs, .op_name = row.name});
+        for (const Result& r : results) finish(r);
     }
 
     // Tile operations over operands of the result's shape; widening and broadcasting done here.

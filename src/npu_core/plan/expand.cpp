@@ -229,8 +229,10 @@ private:
             case Family::SCATTER: {
                 std::vector<Id> in;
                 for (Id x : op.in) in.push_back(ask_whole(x));
-                g_.add_op(op.code, in, {whole(op.out[0])}, src_);
-                register_whole(op.out[0]);
+                std::vector<Id> out;
+                for (Id y : op.out) out.push_back(whole(y));
+                g_.add_op(op.code, in, out, src_);
+                for (Id y : op.out) register_whole(y);
                 return;
             }
             case Family::WHOLE_AXIS:

@@ -21,7 +21,7 @@ Mem wants(const Graph& g, const Op& op, size_t i) {
             if (i < a + b) return mm.b_direct ? Mem::GM : Mem::L1;
             return Mem::GM;
         }
-        case Code::GATHER: return Mem::GM;
+        case Code::GATHER: case Code::OPAQUE: return Mem::GM;
         case Code::INDEX_OUTCAST: case Code::SCATTER_ELEMENT: return i == 0 && op.code == Code::INDEX_OUTCAST ? Mem::GM : Mem::UB;
         default: return Mem::UB;
     }
@@ -32,7 +32,7 @@ Mem makes(const Op& op) {
         case Code::VIEW: return op.to;
         case Code::ASSEMBLE: case Code::RESHAPE: return Mem::NONE;
         case Code::MATMUL_TILE: return Mem::L0C;
-        case Code::INDEX_OUTCAST: case Code::TRANSPOSE_MOVEOUT: return Mem::GM;
+        case Code::INDEX_OUTCAST: case Code::TRANSPOSE_MOVEOUT: case Code::OPAQUE: return Mem::GM;
         default: return Mem::UB;
     }
 }

@@ -128,6 +128,20 @@ constexpr OpcodeInfo TABLE[] = {
     {"index_select", F::INDEX, 2, 2, 1, 1, 0, 0},
     {"scatter", F::INDEX, 2, 3, 1, 3, 0, 0},
     {"scatter_update", F::INDEX, 3, 3, 1, 1, 0, 0},
+    {"one_hot", F::OTHER, 1, 1, 1, 0, 0, 0},
+    {"index_add", F::OTHER, 3, 3, 1, 2, 1, 0},
+    {"index_put", F::OTHER, 3, ANY, 1, 1, 0, 0},
+    {"interleave", F::OTHER, 2, 2, 2, 0, 0, 0},
+    {"bitcast", F::OTHER, 1, 1, 1, 0, 0, 0},
+    {"pack4", F::OTHER, 1, 1, 1, 2, 0, 0},
+    {"unpack4", F::OTHER, 1, 1, 1, 0, 0, 0},
+    {"unpack_bits", F::OTHER, 1, 1, 1, 0, 0, 0},
+    {"quant_mx", F::OTHER, 1, 1, 2, 2, 0, 0},
+    {"philox", F::OTHER, 0, 0, 1, 4, 0, 1},
+    {"sort32", F::OTHER, 1, 1, 1, 1, 0, 0},
+    {"mrgsort", F::OTHER, 1, 1, 1, 1, 0, 0},
+    {"scaled_matmul", F::OTHER, 4, 5, 1, 6, 0, 0},
+    {"conv", F::OTHER, 2, 3, 1, 2, 0, 0},
 };
 static_assert(sizeof(TABLE) / sizeof(TABLE[0]) == static_cast<size_t>(Opcode::COUNT));
 
