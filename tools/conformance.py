@@ -83,6 +83,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--most", type=int, default=2**18, help="with --sample: largest case, in elements")
     parser.add_argument("--shard", help="I/N: every N-th case from the I-th on")
     parser.add_argument("--processes", type=int, default=2, help="default 2")
+    parser.add_argument("--page", type=Path, help="also write the result as a page of the documentation")
     parser.add_argument("--times", type=int, default=0, help="list the slowest N cases on standard error")
     return parser.parse_args(argv)
 
@@ -107,6 +108,10 @@ def main(argv: list[str] | None = None) -> int:
     for seconds, line in sorted(times, reverse=True)[:args.times]:
         print(f"{seconds:8.2f} s  {by_line[line].op} line {line}", file=sys.stderr)
     result = summary(cases, outcomes)
+    if args.page:
+        from conform.page import page
+        from conform.run import TABLE
+        args.page.write_text(page(result, {op: row.tolerance for op, row in TABLE.items()}), encoding="utf-8")
     if args.json:
         json.dump(result, sys.stdout, indent=1)
         print()

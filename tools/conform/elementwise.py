@@ -487,15 +487,24 @@ def nibbles(data: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def packed(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Bytes of 4-bit floats nearest to `values`, ties to the even code, saturating."""
+    """Bytes of 4-bit floats nearest to `values`, two of the last axis a byte."""
+    return joined(codes4(values, dtype))
+
+
+def joined(code: np.ndarray) -> np.ndarray:
+    """Codes of 4 bits as bytes, the low nibble first."""
+    return (code[..., ::2] | code[..., 1::2] << 4).astype(np.uint8)
+
+
+def codes4(values: np.ndarray, dtype: str) -> np.ndarray:
+    """Codes of 4-bit floats nearest to `values`, ties to the even code, saturating."""
     grid = E2M1 if dtype == "fp4_e2m1x2" else E1M2
     size = np.minimum(np.abs(values), grid[-1])
     upper = np.clip(np.searchsorted(grid, size), 1, 7)
     lower = upper - 1
     below, above = size - grid[lower], grid[upper] - size
     code = np.where((below < above) | ((below == above) & (lower % 2 == 0)), lower, upper)
-    code = np.where(np.isnan(values), 7, code | np.where(np.signbit(values), 8, 0))
-    return (code[..., ::2] | code[..., 1::2] << 4).astype(np.uint8)
+    return np.where(np.isnan(values), 7, code | np.where(np.signbit(values), 8, 0))
 
 
 def _cast_layout(case: Case) -> Layout:

@@ -14,7 +14,7 @@ from .blocks import WHOLE, Layout, Scaled, block_of, launch, looped, outputs, se
 from .cases import Case, rounded
 from .compare import Expected
 from .draw import draw, generator
-from .elementwise import packed
+from .elementwise import codes4, joined
 from .row import TABLE, Arrays, Row, f64
 
 
@@ -92,7 +92,7 @@ def _mx_inputs(case: Case) -> list[np.ndarray]:
 
 
 def _mx_codes(case: Case, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(element bytes, exponent bytes) of groups of 32 along the last axis; x in float64, whole groups."""
+    """(element codes, exponent bytes) of groups of 32 along the last axis; x in float64, whole groups."""
     fp4 = case.outs[0].dtype == "fp4_e2m1x2"
     top, largest_exponent = (6.0, 2) if fp4 else (448.0, 8)
     up = case.attrs["mode"] == "ROUND_UP"
@@ -117,7 +117,7 @@ def _mx_codes(case: Case, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             product = rounded(product, np.dtype(ml_dtypes.bfloat16))
         product = product.reshape(x.shape)
         if fp4:
-            return packed(product, "fp4_e2m1x2"), shared.astype(np.uint8)
+            return codes4(product, "fp4_e2m1x2"), shared.astype(np.uint8)
         clipped = np.where(np.isnan(product), product, np.clip(product, -448, 448))
         return _e4m3(clipped), shared.astype(np.uint8)
 
@@ -143,14 +143,15 @@ def _mx(case: Case, arrays: Arrays) -> list[Expected]:
         x = np.swapaxes(x, -1, -2)
     padded = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -x.shape[-1] % 32)])
     codes, shared = _mx_codes(case, padded)
+    fp4 = case.outs[0].dtype == "fp4_e2m1x2"
     if across:
         pairs = shared.reshape(*shared.shape[:-1], -1, 2)            # [..., n, m/64, 2]
-        return [Expected(np.swapaxes(codes, -1, -2), nan_free=True), Expected(np.swapaxes(pairs, -2, -3))]
-    width = d // 2 if case.outs[0].dtype == "fp4_e2m1x2" else d
+        codes = np.swapaxes(codes, -1, -2)
+        return [Expected(joined(codes) if fp4 else codes, nan_free=not fp4), Expected(np.swapaxes(pairs, -2, -3))]
+    codes = joined(codes[..., :d]) if fp4 else codes[..., :d]
     both = np.zeros((*shared.shape[:-1], -(-d // 64) * 2), np.uint8)
     both[..., :shared.shape[-1]] = shared
-    return [Expected(codes[..., :width], nan_free=case.outs[0].dtype == "fp8e4m3"),
-            Expected(both.reshape(*shared.shape[:-1], -1, 2))]
+    return [Expected(codes, nan_free=not fp4), Expected(both.reshape(*shared.shape[:-1], -1, 2))]
 
 
 def _mx_layout(case: Case) -> Layout:

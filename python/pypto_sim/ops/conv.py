@@ -120,7 +120,7 @@ def conv(input_conv: Tensor, weight: Tensor, out_dtype: DataType, strides: list[
         c.rule("arg.unknown", f"`extend_params` has the key {unknown[0]!r}; known: {', '.join(EXTRAS)}")
     ins = [x, w]
     if "bias_tensor" in extras:
-        bias = c.tensor("bias_tensor", extras["bias_tensor"], supported("fp16 bf16 fp32"))
+        bias = c.tensor("bias_tensor", extras["bias_tensor"], supported("fp16 bf16 fp32"), ranks=(1, 5))
         if math.prod(shape_of(bias)) != kernel[0]:
             c.rule("shape.mismatch", f"`bias_tensor` {shape_of(bias)} must hold {kernel[0]} values")
         ins.append(bias)

@@ -163,6 +163,9 @@ def _write(check: Check, part: Any, at: Any, out: Tensor) -> None:
             check.rule("assemble.past_end", f"`input` covers {o} to {o + v} on axis {axis}, where `out` has {n} "
                                             "elements; use a smaller view, or valid_shape for a tail")
     if part.dtype is not out.dtype:
+        if not (part.dtype.arithmetic and out.dtype.arithmetic):
+            check.rule("dtype.mixed", f"`input` is {part.dtype.name}, `out` is {out.dtype.name}; they must be equal. "
+                                      f"Annotate the argument as pypto.Tensor([], pypto.{part.dtype.name})")
         check.rule("assemble.dtype", f"`input` is {part.dtype.name}, `out` is {out.dtype.name}; they must be equal. "
                                      f"Cast first: pypto.cast(x, pypto.{out.dtype.name})")
         part = _as_dtype(part, out.dtype)

@@ -12,7 +12,7 @@ _FACTS = dict(cost=Cost.VEC_SORT, dtypes=supported("fp32"), ranks=(2, 2), torch=
               numerics="Values are copied; equal values keep their order; an index is 32 bits beside its value.")
 
 
-@op(kernel="sort32", instr="vbitsort", source="operation table: sort32", **_FACTS)
+@op(kernel="sort32", instr="vbitsort", methods=("sort32",), source="operation table: sort32", **_FACTS)
 def sort32(input: Tensor, index: int | None = None) -> Tensor:
     """Every 32 elements of a row in descending order, as (value, index) pairs.
 
@@ -52,7 +52,7 @@ def sort32(input: Tensor, index: int | None = None) -> Tensor:
     return c.emit([rows, 2 * n], DataType.DT_FP32, None, (x,), ints=(index or 0,))
 
 
-@op(kernel="mrgsort", instr="vmrgsort4", source="operation table: mrgsort", **_FACTS)
+@op(kernel="mrgsort", instr="vmrgsort4", methods=("mrgsort",), source="operation table: mrgsort", **_FACTS)
 def mrgsort(input: Tensor, mergesize: int) -> Tensor:
     """Runs of (value, index) pairs merged four at a time.
 

@@ -90,14 +90,18 @@ Not modelled: one vector pass over the result.
 
 Examples
 --------
->>> show(lambda a: pypto.{name}(a, 0, pypto.arange(2), pypto.full([2], 1.0, pypto.DT_FP32), alpha=2), [1.0, 2.0, 3.0])
+>>> def add(a):
+...     ones = pypto.full([2], 1.0, pypto.DT_FP32)
+...     return pypto.{name}({target}, 0, pypto.arange(2), ones, alpha=2)
+>>> show(add, [1.0, 2.0, 3.0])
 [3.0, 4.0, 3.0]
 """
 
 
 def _documented(name: str, summary: str, returns: str, notes: str) -> Any:
     def apply(function: Any) -> Any:
-        function.__doc__ = _ADD_DOC.format(name=name, summary=summary, returns=returns, notes=notes)
+        target = "pypto.clone(a)" if name in ("index_add_", "index_add__ub") else "a"
+        function.__doc__ = _ADD_DOC.format(name=name, summary=summary, returns=returns, notes=notes, target=target)
         return function
     return apply
 

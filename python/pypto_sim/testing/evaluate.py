@@ -44,15 +44,18 @@ def evaluate(function: Callable[..., Any], *arrays: Any, tile: Sequence[int] | N
     with pypto.config(**{"mode": "step", **settings}):
         _kernel(probe, len(inputs))(*inputs)
         outputs = [np.full(shape, fill).astype(dtype.np_dtype) for shape, dtype in made]
-        _kernel(compute, len(inputs) + len(outputs))(*inputs, *outputs)
+        kinds = [Tensor([], dtype) for _, dtype in made]
+        _kernel(compute, len(inputs) + len(outputs), kinds)(*inputs, *outputs)
     return outputs
 
 
-def _kernel(body: Callable[..., Any], count: int) -> Any:
-    """A kernel with `count` tensor parameters that calls `body` with them."""
+def _kernel(body: Callable[..., Any], count: int, last: Sequence[Tensor] = ()) -> Any:
+    """A kernel with `count` tensor parameters that calls `body` with them; `last`: annotations of the last ones."""
     names = [f"x{i}" for i in range(count)]
-    scope: dict[str, Any] = {"body": body, "Tensor": Tensor}
-    exec(f"def operation({', '.join(f'{n}: Tensor()' for n in names)}):\n    body({', '.join(names)})\n", scope)
+    kinds = [*(Tensor() for _ in range(count - len(last))), *last]
+    scope: dict[str, Any] = {"body": body, **{f"t{i}": t for i, t in enumerate(kinds)}}
+    parameters = ", ".join(f"{n}: t{i}" for i, n in enumerate(names))
+    exec(f"def operation({parameters}):\n    body({', '.join(names)})\n", scope)
     return pypto.frontend.jit(scope["operation"])
 
 

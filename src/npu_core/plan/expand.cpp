@@ -134,6 +134,15 @@ private:
     }
 
     // Calls f(offset, extent) for every tile of `full`, outermost dim first.
+    static Shape piece(Shape s) {   // at most 4096 elements, the last axes first
+        int64_t room = 4096;
+        for (int i = s.rank - 1; i >= 0; --i) {
+            s[i] = std::min(s[i], room);
+            room = std::max<int64_t>(1, room / s[i]);
+        }
+        return s;
+    }
+
     static void tiles(const Shape& full, const Shape& tile, const std::function<void(const Shape&, const Shape&)>& f) {
         Shape step = full;
         for (int i = 0; i < full.rank; ++i) step[i] = std::max<int64_t>(1, std::min(full[i], i < tile.rank ? tile[i] : full[i]));
@@ -229,10 +238,15 @@ private:
             case Family::SCATTER: {
                 std::vector<Id> in;
                 for (Id x : op.in) in.push_back(ask_whole(x));
-                std::vector<Id> out;
-                for (Id y : op.out) out.push_back(whole(y));
-                g_.add_op(op.code, in, out, src_);
-                for (Id y : op.out) register_whole(y);
+                if (op.code == Code::OPAQUE) {   // pieces of the result, each from whole operands in global memory
+                    for (Id y : op.out)
+                        tiles(shape(y), piece(shape(y)), [&](const Shape& at, const Shape& extent) {
+                            g_.add_op(op.code, in, {make_tile(y, at, extent)}, src_);
+                        });
+                    return;
+                }
+                g_.add_op(op.code, in, {whole(op.out[0])}, src_);
+                register_whole(op.out[0]);
                 return;
             }
             case Family::WHOLE_AXIS:

@@ -32,7 +32,7 @@ Mem makes(const Op& op) {
         case Code::VIEW: return op.to;
         case Code::ASSEMBLE: case Code::RESHAPE: return Mem::NONE;
         case Code::MATMUL_TILE: return Mem::L0C;
-        case Code::INDEX_OUTCAST: case Code::TRANSPOSE_MOVEOUT: case Code::OPAQUE: return Mem::GM;
+        case Code::INDEX_OUTCAST: case Code::TRANSPOSE_MOVEOUT: return Mem::GM;
         default: return Mem::UB;
     }
 }

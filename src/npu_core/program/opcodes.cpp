@@ -108,7 +108,7 @@ constexpr OpcodeInfo TABLE[] = {
     {"cumsum", F::REDUCE, 1, 1, 1, 1, 0, 0},
     {"cumprod", F::REDUCE, 1, 1, 1, 1, 0, 0},
     {"topk", F::TOPK, 1, 1, 2, 2, 0, 0},
-    {"matmul", F::MATMUL, 2, 3, 1, 4, 0, 0},
+    {"matmul", F::MATMUL, 2, 4, 1, 4, 0, 0},
     {"view", F::MOVE, 1, 1, 1, 1, 0, 0},
     {"reshape", F::MOVE, 1, 1, 1, 2, 0, 0},
     {"unsqueeze", F::MOVE, 1, 1, 1, 1, 0, 0},
