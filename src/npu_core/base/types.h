@@ -10,8 +10,8 @@ constexpr int MAX_RANK = 6;
 constexpr int64_t INT32_LIMIT = 2147483647;
 
 // Codes are fixed: Python hands them over as small integers (pypto_sim/dtypes.py lists the same order).
-// From I4 on: bytes that only conversions, moves and matrix products know. I4, F4E2M1X2 and F4E1M2X2 hold two numbers a
-// byte, the first in the low four bits, and shapes count bytes.
+// From I4 on: bytes that only conversions, moves and matrix products know. I4, F4E2M1X2 and F4E1M2X2 hold two numbers
+// a byte, the first in the low four bits, and shapes count bytes.
 enum class DType : uint8_t {
     F32, F16, BF16, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL,
     I4, F8, HF4, HF8, F8E4M3, F8E5M2, F8E8M0, F4E2M1, F4E2M1X2, F4E1M2, F4E1M2X2, COUNT

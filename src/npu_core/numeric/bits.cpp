@@ -58,7 +58,8 @@ void Machine::pack4(const Op& op) {
     const int last = x.shape.rank - 1;
     const auto mode = static_cast<CastMode>(int_arg(op, 0));
     const bool saturate = int_arg(op, 1) != 0;
-    require(is_packed4(out.dtype) && out.shape.rank == last + 1 && out.shape[last] * 2 == x.shape[last], "pack4: result");
+    require(is_packed4(out.dtype) && out.shape.rank == last + 1 && out.shape[last] * 2 == x.shape[last],
+        "pack4: result");
     Shape valid = x.valid;
     valid[last] = (x.valid[last] + 1) / 2;
     auto* y = reinterpret_cast<uint8_t*>(result(op, 0, valid));
@@ -82,7 +83,8 @@ void Machine::unpack4(const Op& op) {
     const TensorInfo out = tensor(out_id(op, 0));
     const Operand x = operand(op, 0);
     const int last = x.shape.rank - 1;
-    require(is_packed4(x.dtype) && out.shape.rank == last + 1 && out.shape[last] == 2 * x.shape[last], "unpack4: result");
+    require(is_packed4(x.dtype) && out.shape.rank == last + 1 && out.shape[last] == 2 * x.shape[last],
+        "unpack4: result");
     Shape valid = x.valid;
     valid[last] *= 2;
     char* y = result(op, 0, valid);
@@ -106,14 +108,18 @@ void Machine::unpack_bits(const Op& op) {
     const Shape shape = tensor(out_id(op, 0)).shape;
     const Operand x = operand(op, 0);
     const int last = x.shape.rank - 1;
-    require(x.dtype == DType::U8 && tensor(out_id(op, 0)).dtype == DType::BOOL && shape.rank == last + 1 && shape[last] == 8 * x.shape[last], "unpack_bits: result");
+    require(x.dtype == DType::U8 && tensor(out_id(op, 0)).dtype == DType::BOOL && shape.rank == last + 1
+        && shape[last] == 8 * x.shape[last], "unpack_bits: result");
     Shape valid = x.valid;
     valid[last] *= 8;
     char* y = result(op, 0, valid);
     const Strides dense = dense_strides(shape);
     for (int64_t r = 0, rows = valid[last] ? rows_of(valid) : 0; r < rows; ++r) {
         const auto [from, to] = row_offsets(r, x.valid, x.stride, dense);
-        for (int64_t i = 0; i < valid[last]; ++i) y[to + i] = static_cast<char>(x.data[from + i / 8 * x.stride[last]] >> (i % 8) & 1);
+        for (int64_t i = 0; i < valid[last]; ++i) {
+            const char byte = x.data[from + i / 8 * x.stride[last]];
+            y[to + i] = static_cast<char>(byte >> (i % 8) & 1);
+        }
     }
 }
 
@@ -122,7 +128,8 @@ void Machine::interleave(const Op& op) {
     Shape box = ready(in_id(op, 0)).shape;
     const int last = box.rank - 1;
     const Shape shape = tensor(out_id(op, 0)).shape;
-    require(box.rank >= 1 && shape == box && tensor(out_id(op, 1)).shape == box && ready(in_id(op, 1)).shape == box && box[last] % 2 == 0, "interleave: shapes do not fit");
+    const bool equal = shape == box && tensor(out_id(op, 1)).shape == box && ready(in_id(op, 1)).shape == box;
+    require(box.rank >= 1 && equal && box[last] % 2 == 0, "interleave: shapes do not fit");
     for (int i = 0; i < last; ++i) box[i] = std::min(ready(in_id(op, 0)).valid[i], ready(in_id(op, 1)).valid[i]);
     const Operand sides[2] = {covering(op, 0, box), covering(op, 1, box)};
     require(sides[0].dtype == sides[1].dtype, "interleave: dtypes differ");
@@ -135,7 +142,8 @@ void Machine::interleave(const Op& op) {
         Strides step = dense;
         step[last] = 2;
         for (int side = 0; side < 2; ++side)
-            copy_box(size, sides[side].data + out * half[last] * sides[side].stride[last] * size, sides[side].stride, y + side * size, step, half);
+            copy_box(size, sides[side].data + out * half[last] * sides[side].stride[last] * size, sides[side].stride,
+                y + side * size, step, half);
     }
 }
 

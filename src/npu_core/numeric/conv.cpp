@@ -45,9 +45,11 @@ void Machine::conv(const Op& op) {
     const Operand x = contiguous(whole(op, 0)), weight = contiguous(whole(op, 1));
     const TensorInfo out = tensor(out_id(op, 0));
     const int axes = x.shape.rank - 2;
-    require(axes >= 1 && axes <= AXES && weight.shape.rank == x.shape.rank && out.shape.rank == x.shape.rank && op.ints.count == 2 + 3 * axes, "conv: ranks do not fit");
+    require(axes >= 1 && axes <= AXES && weight.shape.rank == x.shape.rank && out.shape.rank == x.shape.rank
+        && op.ints.count == 2 + 3 * axes, "conv: ranks do not fit");
     const int64_t groups = int_arg(op, 0), batches = x.shape[0], channels = x.shape[1], filters = weight.shape[0];
-    require(groups >= 1 && channels == groups * weight.shape[1] && filters % groups == 0 && out.shape[1] == filters && out.shape[0] == batches, "conv: channels do not fit");
+    require(groups >= 1 && channels == groups * weight.shape[1] && filters % groups == 0
+        && out.shape[1] == filters && out.shape[0] == batches, "conv: channels do not fit");
     Window w;
     for (int i = 0; i < axes; ++i) {
         const int to = AXES - axes + i;
@@ -72,9 +74,11 @@ void Machine::conv(const Op& op) {
     auto* col = reinterpret_cast<float*>(patches.data());
     for (int64_t n = 0; n < batches; ++n)
         for (int64_t g = 0; g < groups; ++g) {
-            const float* image = reinterpret_cast<const float*>(xs.data()) + (n * channels + g * weight.shape[1]) * w.volume();
+            const int64_t first = (n * channels + g * weight.shape[1]) * w.volume();
+            const float* image = reinterpret_cast<const float*>(xs.data()) + first;
             parallel_ranges(k, 2.0 * static_cast<double>(k * points), [&](int64_t b, int64_t e) {
-                for (int64_t r = b; r < e; ++r) patch_row(w, image + r / w.taps() * w.volume(), r % w.taps(), col + r * points);
+                for (int64_t r = b; r < e; ++r)
+                    patch_row(w, image + r / w.taps() * w.volume(), r % w.taps(), col + r * points);
             });
             GemmArgs a{};
             a.a = reinterpret_cast<const float*>(ws.data()) + g * m * k;
@@ -91,7 +95,8 @@ void Machine::conv(const Op& op) {
         }
     for (int64_t f = 0; f < batches * filters; ++f) {
         float* row = y + f * points;
-        if (bias) t.binary_vs[static_cast<int>(Binary::ADD)](row, reinterpret_cast<const float*>(bias.data())[f % filters], row, points);
+        const float shift = bias ? reinterpret_cast<const float*>(bias.data())[f % filters] : 0.0f;
+        if (bias) t.binary_vs[static_cast<int>(Binary::ADD)](row, shift, row, points);
         if (int_arg(op, 1)) t.unary[static_cast<int>(Unary::RELU)](row, row, points);
     }
     char* to = result(op, 0, out.shape);

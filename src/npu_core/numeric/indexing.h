@@ -17,9 +17,10 @@ inline int64_t index_at(const Operand& x, int64_t offset) {
     }
 }
 
-[[noreturn]] inline void out_of_range(const std::string& op, int64_t index, const std::string& tensor, int axis, int64_t length) {
-    fail("index.out_of_range", op + ": index " + std::to_string(index) + " is outside axis " + std::to_string(axis) + " of " + tensor +
-                                   ", which has length " + std::to_string(length));
+[[noreturn]] inline void out_of_range(const std::string& op, int64_t index, const std::string& tensor, int axis,
+    int64_t length) {
+    fail("index.out_of_range", op + ": index " + std::to_string(index) + " is outside axis " + std::to_string(axis) +
+                                   " of " + tensor + ", which has length " + std::to_string(length));
 }
 
 // Walks a box in program order; `offsets` of up to three arrays.

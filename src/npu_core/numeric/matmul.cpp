@@ -158,7 +158,8 @@ bool f32_or_half(DType t) { return t == DType::F32 || is_half(t); }
 
 }  // namespace
 
-// An operand as the multiplier reads it: 8-bit floats and fp32 under TF32 as a dense fp32 copy, everything else as it is.
+// An operand as the multiplier reads it: 8-bit floats and fp32 under TF32 as a dense fp32 copy, everything else as
+// it is.
 Operand Machine::product_operand(const Op& op, int i) {
     Operand x = operand(op, i);
     const int64_t trans_mode = int_or(op, 4, 0);
@@ -186,7 +187,8 @@ Operand Machine::scaled_operand(const Op& op, int i, int scale, bool k_last, boo
     Operand x = operand(op, i);
     const Operand s = whole(op, scale);
     const int rank = x.shape.rank, last = rank - 1;
-    require(rank >= 2 && s.dtype == DType::F8E8M0 && s.shape.rank == rank + 1 && s.shape[rank] == 2, "scaled_mm: scale");
+    require(rank >= 2 && s.dtype == DType::F8E8M0 && s.shape.rank == rank + 1 && s.shape[rank] == 2,
+        "scaled_mm: scale");
     const bool packed = is_packed4(x.dtype);
     require(packed || is_float8(x.dtype), "scaled_mm: operand dtype");
     Shape shape = x.shape, valid = x.valid;
@@ -199,8 +201,10 @@ Operand Machine::scaled_operand(const Op& op, int i, int scale, bool k_last, boo
     auto* y = reinterpret_cast<float*>(copy.data());
     const Strides* strides[1] = {&dense};
     walk(valid, 1, strides, [&](const Shape& at, const int64_t* o) {
-        int64_t from = 0, to_scale = at[row_axis] * s.stride[s_row] + at[k_axis] / 64 * s.stride[s_group] + at[k_axis] / 32 % 2 * s.stride[rank];
-        for (int axis = 0; axis < rank; ++axis) from += (packed && axis == last ? at[axis] / 2 : at[axis]) * x.stride[axis];
+        int64_t from = 0, to_scale = at[row_axis] * s.stride[s_row] + at[k_axis] / 64 * s.stride[s_group]
+            + at[k_axis] / 32 % 2 * s.stride[rank];
+        for (int axis = 0; axis < rank; ++axis)
+            from += (packed && axis == last ? at[axis] / 2 : at[axis]) * x.stride[axis];
         for (int axis = 0; axis < rank - 2; ++axis) to_scale += at[axis] * s.stride[axis];
         const auto code = static_cast<uint8_t>(x.data[from]);
         float v, power;

@@ -50,7 +50,8 @@ unsigned e2m1_code(double v) {
     if (std::isnan(v)) return 7;
     const double size = std::fabs(v);
     // Midpoints go to the even code.
-    const unsigned code = size <= 0.25 ? 0 : size < 0.75 ? 1 : size <= 1.25 ? 2 : size < 1.75 ? 3 : size <= 2.5 ? 4 : size < 3.5 ? 5 : size <= 5 ? 6 : 7;
+    const unsigned code = size <= 0.25 ? 0 : size < 0.75 ? 1 : size <= 1.25 ? 2 : size < 1.75 ? 3
+        : size <= 2.5 ? 4 : size < 3.5 ? 5 : size <= 5 ? 6 : 7;
     return sign | code;
 }
 
@@ -63,7 +64,9 @@ void Machine::quant_mx(const Op& op) {
     const bool up = int_arg(op, 1) != 0;
     const TensorInfo q_info = tensor(out_id(op, 0)), s_info = tensor(out_id(op, 1));
     const bool fp4 = q_info.dtype == DType::F4E2M1X2;
-    require((fp4 || q_info.dtype == DType::F8E4M3) && s_info.dtype == DType::F8E8M0 && (axis == last || axis == last - 1) && axis >= 0, "quant_mx: dtypes or axis");
+    const bool axis_fits = axis >= 0 && (axis == last || axis == last - 1);
+    require((fp4 || q_info.dtype == DType::F8E4M3) && s_info.dtype == DType::F8E8M0 && axis_fits,
+        "quant_mx: dtypes or axis");
     require(s_info.shape.rank == rank + 1 && s_info.shape[rank] == 2, "quant_mx: shape of the scale");
     Shape q_valid = x.valid, s_valid = s_info.shape;
     if (fp4) q_valid[last] = (x.valid[last] + 1) / 2;
@@ -78,7 +81,8 @@ void Machine::quant_mx(const Op& op) {
     const int64_t n = x.valid[axis], groups = (n + GROUP - 1) / GROUP;
     // Pairs along the last axis share a byte: with groups across, two neighbouring lines write it one after the other.
     const bool shares_bytes = fp4 && axis != last;
-    parallel_ranges(lines.count(), shares_bytes ? 0.0 : 6.0 * static_cast<double>(x.valid.count()), [&](int64_t begin, int64_t end) {
+    const double ns = shares_bytes ? 0.0 : 6.0 * static_cast<double>(x.valid.count());
+    parallel_ranges(lines.count(), ns, [&](int64_t begin, int64_t end) {
         std::vector<float> line(static_cast<size_t>(groups * GROUP));
         for (int64_t r = begin; r < end; ++r) {
             int64_t rest = r, from = 0, q_at = 0, s_at = 0, column = 0;
@@ -101,7 +105,8 @@ void Machine::quant_mx(const Op& op) {
                 }
                 const float* v = line.data() + g * GROUP;
                 uint32_t largest = 0;
-                for (int i = 0; i < GROUP; ++i) largest = std::max(largest, std::bit_cast<uint32_t>(v[i]) & 0x7fffffffu);
+                for (int i = 0; i < GROUP; ++i)
+                    largest = std::max(largest, std::bit_cast<uint32_t>(v[i]) & 0x7fffffffu);
                 const int e = shared_exponent(largest, up, fp4);
                 exponent = static_cast<uint8_t>(e);
                 const double factor = std::ldexp(1.0, 127 - e);

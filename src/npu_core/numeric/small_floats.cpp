@@ -23,7 +23,8 @@ float ieee8(unsigned code, int exp_bits, int man_bits) {
     return code & 0x80 ? -size : size;
 }
 
-// HF8: a prefix code ("dot") tells how many of the following bits are exponent; the exponent has a sign and a hidden one.
+// HF8: a prefix code ("dot") tells how many of the following bits are exponent; the exponent has a sign and a hidden
+// one.
 float hf8(unsigned code) {
     if (code == 0) return 0.0f;
     if (code == 0x80) return NAN32;
@@ -71,7 +72,8 @@ Grid make_grid(DType t) {
     std::vector<std::pair<float, uint8_t>> found;
     for (unsigned c = 0; c < 256; ++c) {
         g.value[c] = value_of(t, c);
-        if (std::isfinite(g.value[c]) && (t == DType::F8E8M0 || c < 128)) found.push_back({g.value[c], static_cast<uint8_t>(c)});
+        if (std::isfinite(g.value[c]) && (t == DType::F8E8M0 || c < 128))
+            found.push_back({g.value[c], static_cast<uint8_t>(c)});
     }
     std::sort(found.begin(), found.end());
     for (const auto& [v, c] : found) g.size.push_back(v), g.code.push_back(c);
@@ -81,7 +83,8 @@ Grid make_grid(DType t) {
 }
 
 const Grid& grid(DType t) {
-    static const std::array<Grid, 4> all{make_grid(DType::HF8), make_grid(DType::F8E4M3), make_grid(DType::F8E5M2), make_grid(DType::F8E8M0)};
+    static const std::array<Grid, 4> all{make_grid(DType::HF8), make_grid(DType::F8E4M3), make_grid(DType::F8E5M2),
+        make_grid(DType::F8E8M0)};
     return all[static_cast<size_t>(t) - static_cast<size_t>(DType::HF8)];
 }
 
@@ -125,12 +128,14 @@ uint8_t code_of(DType t, const Grid& g, float x, CastMode mode, bool saturate) {
     const float size = std::fabs(x);
     if (size >= g.size.back()) {
         const bool even = t == DType::F8E5M2;           // the code after the largest number
-        const bool over = std::isinf(size) || size >= g.next || goes_up(size, g.size.back(), g.next, even, negative, mode, t == DType::HF8);
+        const bool over = std::isinf(size) || size >= g.next || goes_up(size, g.size.back(), g.next, even, negative,
+            mode, t == DType::HF8);
         return over && !saturate ? overflow_code(t, negative) : static_cast<uint8_t>(sign | g.code.back());
     }
     const auto upper = std::upper_bound(g.size.begin(), g.size.end(), size) - g.size.begin();
     if (upper == 0) return g.code.front();              // F8E8M0: below the smallest power
-    const bool up = goes_up(size, g.size[upper - 1], g.size[upper], g.code[upper] % 2 == 0, negative, mode, t == DType::HF8);
+    const bool up = goes_up(size, g.size[upper - 1], g.size[upper], g.code[upper] % 2 == 0, negative, mode,
+        t == DType::HF8);
     const uint8_t code = g.code[up ? upper : upper - 1];
     return code == 0 && t == DType::HF8 ? 0 : sign | code;   // HF8 has no negative zero
 }
@@ -167,7 +172,8 @@ unsigned packed4_code(DType t, float x, CastMode mode, bool saturate) {
     unsigned lower = 0;
     while (lower < 7 && packed4_value(t, lower + 1) <= size) ++lower;
     if (lower == 7) return sign | 7;
-    const bool up = goes_up(size, packed4_value(t, lower), packed4_value(t, lower + 1), lower % 2 == 1, sign != 0, mode, false);
+    const bool up = goes_up(size, packed4_value(t, lower), packed4_value(t, lower + 1), lower % 2 == 1, sign != 0,
+        mode, false);
     return sign | (up ? lower + 1 : lower);
 }
 

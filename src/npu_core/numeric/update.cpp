@@ -14,7 +14,8 @@ void Machine::one_hot(const Op& op) {
     const Operand x = operand(op, 0);
     const Shape& shape = tensor(out_id(op, 0)).shape;
     const int rank = x.shape.rank;
-    require(shape.rank == rank + 1 && tensor(out_id(op, 0)).dtype == DType::I64 && !is_float(x.dtype), "one_hot: result");
+    require(shape.rank == rank + 1 && tensor(out_id(op, 0)).dtype == DType::I64 && !is_float(x.dtype),
+        "one_hot: result");
     const int64_t classes = shape[rank];
     Shape valid = shape;
     for (int i = 0; i < rank; ++i) valid[i] = x.valid[i];
@@ -36,7 +37,8 @@ void Machine::index_add(const Op& op) {
     const Operand index = index_operand(op, 1);
     const int rank = x.shape.rank, axis = static_cast<int>(int_arg(op, 0));
     const Shape shape = x.shape;
-    require(axis >= 0 && axis < rank && index.shape.rank == 1 && shape == tensor(out_id(op, 0)).shape, "index_add: shapes do not fit");
+    require(axis >= 0 && axis < rank && index.shape.rank == 1 && shape == tensor(out_id(op, 0)).shape,
+        "index_add: shapes do not fit");
     Shape box = ready(in_id(op, 2)).shape;
     require(box.rank == rank && box[axis] == index.shape[0], "index_add: the source does not fit the index");
     for (int i = 0; i < rank; ++i) require(i == axis || box[i] == shape[i], "index_add: the source does not fit");
@@ -47,7 +49,8 @@ void Machine::index_add(const Op& op) {
     bool beyond = false;
     for (size_t i = 0; i < at.size(); ++i) {
         at[i] = index_at(index, static_cast<int64_t>(i) * index.stride[0]);
-        if (at[i] < 0 || at[i] >= shape[axis]) out_of_range("index_add", at[i], tensor_text(p_, in_id(op, 0)), axis, shape[axis]);
+        if (at[i] < 0 || at[i] >= shape[axis]) out_of_range("index_add", at[i], tensor_text(p_, in_id(op, 0)), axis,
+            shape[axis]);
         beyond |= at[i] >= x.valid[axis];
     }
     const Operand from = beyond ? whole(op, 0) : x;
@@ -95,7 +98,8 @@ void Machine::index_put(const Op& op) {
     int64_t count = box[0];
     for (int k = 0; k < indexed; ++k) {
         index.push_back(index_operand(op, 2 + k));
-        require(index.back().shape.rank == 1 && index.back().shape[0] == box[0], "index_put: an index has another length than the values");
+        require(index.back().shape.rank == 1 && index.back().shape[0] == box[0],
+            "index_put: an index has another length than the values");
         count = std::min(count, index.back().valid[0]);
     }
     Shape row;
