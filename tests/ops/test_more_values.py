@@ -479,7 +479,7 @@ COSTED = [
      lambda x, i, s: pypto.index_add(x, 0, i, s)),
     ("one_hot", lambda n: ([(n,)], ["int32"]), lambda x: pypto.one_hot(x, 64)),
     ("pack", lambda n: ([(n, 64)], ["fp32"]), lambda x: pypto.pack(x)),
-    ("quant_mx", lambda n: ([(n, 64)], ["fp32"]), lambda x: pypto.cast(pypto.quant_mx(x)[0], D["fp32"])),
+    ("quant_mx", lambda n: ([(n, 64)], ["fp32"]), lambda x: pypto.quant_mx(x)[0]),
     ("interleave", lambda n: ([(n, 64), (n, 64)], ["fp32", "fp32"]), lambda x, y: pypto.interleave(x, y)[0]),
     ("conv", lambda n: ([(1, 4, n), (4, 4, 3)], ["fp32", "fp32"]),
      lambda x, w: pypto.conv(x, w, D["fp32"], [1], [1], [1])),

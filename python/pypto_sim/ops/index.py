@@ -18,6 +18,7 @@ SELECTED = supported("int8 int16 int32 uint8 uint16 uint32 fp16 fp32 bf16", only
 SCATTERED = supported("fp32 fp16 bf16 int8 uint8 int16 int32")
 PAGED = supported("fp32 fp16 bf16 int32 int16")
 INDEX = supported("int32 int64")
+SELECTING = supported("int32 int64", unlisted="int16")
 PAGED_INDEX = supported("int64 int32 int16")
 REDUCE = {None: ScatterMode.NONE, "add": ScatterMode.ADD, "multiply": ScatterMode.MULTIPLY}
 _ids = itertools.count(-1, -1)        # of marked results; handles count upwards
@@ -73,7 +74,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     check = Check(index_select.spec)
     input = check.tensor("input", input)
     axis = check.dim("dim", dim, len(shape_of(input)))
-    index = check.tensor("index", index, INDEX)
+    index = check.tensor("index", index, SELECTING)
     rank = len(shape_of(index))
     if rank > 2:
         check.rule("shape.rank", f"`index` has rank {rank} (shape {shape_of(index)}); allowed: 1 or 2. Reshape it")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
-from ..registry import Cost, op, supported
+from ..registry import Cost, OpSpec, internal_row, op, supported
 from ..trace.scalar import SymbolicScalar, smin
 from ..trace.tensor import Tensor
 from ._checks import INT32_MAX, Check, plain
@@ -327,11 +327,13 @@ def drop_axis(input: Tensor, dim: int) -> Tensor:
     return check.emit(shape, input.dtype, or_full(valid, shape), [input], ints=(axis,))
 
 
-def _permuted(check: Check, input: Tensor, order: Sequence[int]) -> Tensor:
+PERMUTE = internal_row("permute", kernel="transpose", cost=Cost.VEC_MOVE, instr="vnchwconv")
+
+
+def _permuted(check: Check, input: Tensor, order: Sequence[int], spec: OpSpec) -> Tensor:
     shape, valid = shape_of(input), valid_list(input)
     to = [shape[i] for i in order]
-    return check.emit(to, input.dtype, or_full([valid[i] for i in order], to), [input], ints=order,
-                      spec=transpose.spec)
+    return check.emit(to, input.dtype, or_full([valid[i] for i in order], to), [input], ints=order, spec=spec)
 
 
 @op(kernel="transpose", cost=Cost.VEC_MOVE, instr="vnchwconv", ranks=(1, 5), methods=("transpose",),
@@ -380,7 +382,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
                                      f"{', '.join(str(tuple(sorted(p))) for p in allowed)}. Combine several transposes")
     order = list(range(rank))
     order[a], order[b] = b, a
-    return _permuted(check, input, order)
+    return _permuted(check, input, order, transpose.spec)
 
 
 @op(cost=Cost.COMPOSITE, ranks=(1, 5), methods=("permute",), versions=("master",), dtypes=PERMUTED,
@@ -423,7 +425,7 @@ def permute(input: Tensor, perm: Sequence[int]) -> Tensor:
     order = [check.dim("perm", p, rank) for p in perm]
     if sorted(order) != list(range(rank)):
         check.rule("shape.mismatch", f"`perm` {list(perm)} must name each of the {rank} axes once")
-    return _permuted(check, input, order)
+    return _permuted(check, input, order, PERMUTE)
 
 
 @op(kernel="concat", cost=Cost.VEC_MOVE, instr="copy_ubuf_to_ubuf",

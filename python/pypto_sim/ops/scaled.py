@@ -74,6 +74,8 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, out_dtype: DataType, scale_a: Tensor
     a, b = check.tensor("mat_a", mat_a, nz=True), check.tensor("mat_b", mat_b, nz=True)
     if (a.dtype is FP4) is not (b.dtype is FP4):
         check.rule("matmul.mixed", f"`mat_a` is {a.dtype.name}, `mat_b` is {b.dtype.name}; FP4 goes with FP4")
+    if out_dtype is DataType.DT_INT8:
+        check.rule("api.unsimulated", "an INT8 result is not simulated; take DT_FP32 and quantize")
     if out_dtype not in WIDE_RESULTS:
         check.rule("matmul.out_dtype", f"`out_dtype` is {getattr(out_dtype, 'name', out_dtype)}; allowed: DT_FP16, "
                                        "DT_BF16, DT_FP32")
