@@ -1,4 +1,4 @@
-"""`pypto-sim ops [NAME]`: the operations there are."""
+"""`pypto-sim ops [NAME] [--torch NAME]`: the operations there are, and the PyPTO forms of torch operations."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,6 +10,7 @@ NAME, HELP = "ops", "list the operations, or describe one"
 
 def arguments(parser: Any) -> None:
     parser.add_argument("name", nargs="?", help="operation, such as matmul")
+    parser.add_argument("--torch", metavar="NAME", help="PyPTO form of a torch operation, such as nn.GELU")
     shared.json_option(parser)
 
 
@@ -18,6 +19,8 @@ def run(args: Any) -> int:
 
     from ..registry import REGISTRY, describe
     from ..report.tables import table
+    if args.torch is not None:
+        return _torch(args.torch, args.json)
     if args.name:
         found = describe(args.name)
         if args.json:
@@ -34,6 +37,20 @@ def run(args: Any) -> int:
         shared.print_tables(table(f"{len(rows)} operations", ("operation", "summary", "versions", "chips", "cost"),
                                   [(r["name"], r["summary"], " ".join(r["versions"]), " ".join(r["chips"]), r["cost"])
                                    for r in rows]))
+    return 0
+
+
+def _torch(name: str, as_json: bool) -> int:
+    from ..report.tables import console, table
+    from ..torch_forms import find
+    page = find(name).page()
+    if as_json:
+        shared.print_json(page)
+        return 0
+    script = page.pop("script")
+    shared.print_tables(table(f"{page.pop('name')}: {page['kind']}", ("fact", "value"),
+                              [(k, _text(v)) for k, v in page.items() if v]))
+    console().print(script, markup=False, highlight=False, soft_wrap=True)
     return 0
 
 
