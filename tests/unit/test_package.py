@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_import_pulls_in_no_optional_library():
-    code = ("import sys, pypto_sim; "
-            "print(sorted({'torch', 'rich', 'jinja2', 'matplotlib', 'scipy'} & {m.split('.')[0] for m in sys.modules}))")
+    code = ("import sys, pypto_sim; loaded = {m.split('.')[0] for m in sys.modules}; "
+            "print(sorted({'torch', 'rich', 'jinja2', 'matplotlib', 'scipy'} & loaded))")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 
