@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -18,10 +20,25 @@ OK, FAILED, USAGE = 0, 1, 2
 
 
 class _Parser(argparse.ArgumentParser):
-    """Unknown words are usage errors that list the known ones; argparse does that for choices."""
+    """Usage errors in one line, with the nearest known word and where to look."""
 
     def error(self, message: str):    # noqa: ANN201  (argparse's signature)
-        self.exit(USAGE, f"{self.prog}: {message}\n")
+        given = re.search(r"invalid choice: '([^']*)'|unrecognized arguments: (\S+)", message)
+        near = difflib.get_close_matches(given[1] or given[2], self._known(), n=1) if given else []
+        meant = f". Did you mean {near[0]!r}?" if near else ""
+        self.exit(USAGE, f"{self.prog}: {message}{meant}\n{self.prog} --help lists what there is.\n")
+
+    def _known(self) -> list[str]:
+        """Option names and choices of this parser and of the commands under it."""
+        found = list(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action.choices, dict):
+                found += action.choices
+                for sub in action.choices.values():
+                    found += sub._option_string_actions
+            elif action.choices:
+                found += map(str, action.choices)
+        return found
 
 
 def parser() -> argparse.ArgumentParser:

@@ -131,6 +131,8 @@ class Operation(Protocol[P, R]):
 # Called with the row before every public operation; ops installs the version and chip check. The registry lies below
 # the sessions and must not know them.
 before_call: Callable[[OpSpec], None] | None = None
+# Called with the row and Python's TypeError when the arguments do not fit the signature; raises the user's error.
+wrong_call: Callable[[OpSpec, TypeError], None] | None = None
 
 
 def _add_row(spec: OpSpec) -> None:
@@ -164,7 +166,12 @@ def op(name: str | None = None, *, kernel: str = "", forms: Mapping[str, tuple[s
         def call(*args: Any, **kwargs: Any) -> Any:
             if before_call is not None:
                 before_call(spec)
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except TypeError as e:
+                if wrong_call is not None and e.__traceback__ is not None and e.__traceback__.tb_next is None:
+                    wrong_call(spec, e)      # raised by the call itself, not inside the function
+                raise
 
         operation = cast(Operation[P, R], call)
         operation.spec = spec
@@ -208,7 +215,8 @@ def describe(name: str) -> dict[str, Any]:
     spec = REGISTRY.get(name)
     if spec is None:
         near = difflib.get_close_matches(name, REGISTRY, n=5)
-        raise PyptoKeyError(f"no operation {name!r}; nearest: {', '.join(near) or 'none'}")
+        raise PyptoKeyError(f"no operation {name!r}"
+                            + (f"; nearest: {', '.join(near)}" if near else ". pypto-sim ops lists all"))
     return {
         "name": name, "summary": spec.summary, "doc": inspect.getdoc(spec.function) or "",
         "signature": name + _signature(spec.function) if spec.function else name,

@@ -11,7 +11,7 @@ _SHOWN = ("cores.aic", "cores.aiv", "cores.freq_ghz", "capacity.ub", "capacity.l
 
 
 def arguments(parser: Any) -> None:
-    parser.add_argument("name", nargs="?", help="device name or the path of a .toml file")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="device name or the path of a .toml file")
     shared.json_option(parser)
 
 

@@ -62,8 +62,14 @@ def read(path: str) -> Any:
     """A JSON file. Raises PyptoKeyError when there is none."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as e:
-        raise PyptoKeyError(f"{path}: {e}") from None
+    except OSError as e:
+        raise PyptoKeyError(f"{path}: {e.strerror}") from None
+    except ValueError as e:                  # no JSON, or no text
+        raise PyptoKeyError(f"{path}: not a JSON file ({e}); give what --json printed, or estimate.json") from None
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
 
 
 def run(args: Any) -> int:
@@ -90,8 +96,8 @@ def run(args: Any) -> int:
         title = (f"{len(set(base) & set(new))} matched keys, {len(changes)} changes, {len(failed)} rise by more than "
                  f"{limit:g} %")
         shared.print_tables(table(title, ("key", "figure", "base", "new", "change"),
-                                  [(c["key"], c["figure"], f"{c['base']:,}", f"{c['new']:,}", f"{c['percent']:+.1f} %")
-                                   for c in changes]))
+                                  [(c["key"], c["figure"], _number(c["base"]), _number(c["new"]),
+                                    f"{c['percent']:+.1f} %") for c in changes]))
         for side, keys in only.items():
             if keys:
                 print(f"only in {side}: {', '.join(keys)}")

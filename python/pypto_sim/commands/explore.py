@@ -9,7 +9,9 @@ NAME, HELP = "explore", "report what a kernel of yours uses and costs, and what 
 
 
 def arguments(parser: Any) -> None:
-    parser.add_argument("target", metavar="FILE.py:KERNEL")
+    parser.add_argument("target", metavar="FILE.py:KERNEL",
+                        help="the file is imported: what it does at its top level runs, its prints go to "
+                             "standard error")
     parser.add_argument("--arg", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
                         help="shape of a tensor (x=4096x128 or x=4096x128:bf16), or value of a scalar")
     parser.add_argument("-o", dest="output", metavar="FILE.md", help="write the report as Markdown")

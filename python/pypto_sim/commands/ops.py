@@ -9,7 +9,7 @@ NAME, HELP = "ops", "list the operations, or describe one"
 
 
 def arguments(parser: Any) -> None:
-    parser.add_argument("name", nargs="?", help="operation, such as matmul")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="operation, such as matmul")
     parser.add_argument("--torch", metavar="NAME", help="PyPTO form of a torch operation, such as nn.GELU")
     shared.json_option(parser)
 
@@ -22,7 +22,7 @@ def run(args: Any) -> int:
     if args.torch is not None:
         return _torch(args.torch, args.json)
     if args.name:
-        found = describe(args.name)
+        found = _described(args.name)
         if args.json:
             shared.print_json(found)
             return 0
@@ -52,6 +52,17 @@ def _torch(name: str, as_json: bool) -> int:
                               [(k, _text(v)) for k, v in page.items() if v]))
     console().print(script, markup=False, highlight=False, soft_wrap=True)
     return 0
+
+
+def _described(name: str) -> dict[str, Any]:
+    """`describe`, which for an operator of the guide says how to see its strategies."""
+    from ..errors import PyptoKeyError
+    from ..registry import REGISTRY, describe
+    from ..strategies.catalogue import OPERATORS
+    if name in REGISTRY or name not in OPERATORS:
+        return describe(name)
+    raise PyptoKeyError(f"{name!r} is no single operation: it is built of several. Its strategies: "
+                        f"pypto-sim compare {name}")
 
 
 def _text(value: Any) -> str:

@@ -1,6 +1,7 @@
 """`pypto-sim profile SCRIPT -o DIR`: run a script and write what every launch costs."""
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -28,7 +29,11 @@ def run(args: Any) -> int:
     from ..config import active
     from ..report.markdown import profile_report
     with pypto.profile(device=args.device) if args.device else pypto.profile() as found:
-        execute(args.script, args.args)
+        if args.json:                        # standard output is the result's
+            with contextlib.redirect_stdout(sys.stderr):
+                execute(args.script, args.args)
+        else:
+            execute(args.script, args.args)
     launches = [{"kernel": one.kernel, "estimate": one.estimate.to_dict()} for one in found.launches]
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """`pypto-sim run SCRIPT [args]`: run a Python script that defines and calls kernels."""
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import runpy
 import sys
@@ -14,7 +15,8 @@ NAME, HELP = "run", "run a script"
 
 def arguments(parser: Any) -> None:
     parser.add_argument("script", metavar="SCRIPT", help="Python file")
-    parser.add_argument("args", nargs="...", help="arguments of the script")
+    rest = parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    rest.required = False                    # argparse would list it as missing
 
 
 def execute(path: str, arguments: list[str]) -> None:

@@ -28,13 +28,13 @@ from . import (
     statistics,
     update,
 )
-from ._checks import check_available
+from ._checks import check_available, raise_wrong_call
 from .operators import attach
 
 _MODULES = (elementwise, compare, reduce, cast, composite, move, index, create, matmul, functions, division,
             bits, predicates, statistics, quantise, bytes, conv, mx, paged, random, scaled, sorting,
             update)
 
-registry.before_call = check_available
+registry.before_call, registry.wrong_call = check_available, raise_wrong_call
 attach(registry.REGISTRY)
 registry.push_rows()

@@ -4,6 +4,9 @@ Texts follow one form: who, what was given, what is allowed, how to fix it; the 
 """
 from __future__ import annotations
 
+import difflib
+import inspect
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +14,7 @@ import numpy as np
 
 from ..capacity import prepare
 from ..dtypes import DataType, Element, short_list, wrap_int
+from ..errors import PyptoTypeError
 from ..registry import VERSIONS, Cost, OpSpec, Supported
 from ..trace.scalar import SymbolicScalar, known, value_of
 from ..trace.session import Out, Session, current
@@ -254,6 +258,25 @@ class Check:
 def session() -> Session:
     """The running session; raises PyptoError outside a kernel."""
     return current()
+
+
+OTHER_NAMES = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "transpose_a": "a_trans", "transpose_b": "b_trans",
+               "bias": "extend_params", "dtype": "out_dtype", "out_type": "out_dtype"}     # what numpy and torch say
+
+
+def raise_wrong_call(spec: OpSpec, error: TypeError) -> None:
+    """Arguments that do not fit the signature: Python's reason, the name meant, the signature, the line."""
+    parameters = inspect.signature(spec.function).parameters
+    reason = str(error).partition("() ")[2] or str(error)
+    unknown = re.search(r"keyword argument '(\w+)'", reason)
+    near = ""
+    if unknown and unknown[1] not in parameters:
+        other = OTHER_NAMES.get(unknown[1], "")
+        found = [other] if other in parameters else difflib.get_close_matches(unknown[1], parameters, n=1)
+        near = f"; did you mean `{found[0]}`" if found else ""
+    shown = ", ".join(str(p).partition(":")[0] + ("=" + repr(p.default) if p.default is not p.empty else "")
+                      if p.kind is not p.KEYWORD_ONLY else f"{p.name}=" for p in parameters.values())
+    raise current().error(PyptoTypeError, f"pypto.{spec.name} {reason}{near}. It takes ({shown})") from None
 
 
 def check_available(spec: OpSpec) -> None:

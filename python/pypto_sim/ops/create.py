@@ -82,7 +82,9 @@ def full(size: Sequence[int], fill_value: int | float | SymbolicScalar | Element
     return _filled(full.spec, size, fill_value, dtype, valid_shape)
 
 
-def _sizes(size: tuple[Any, ...]) -> Any:
+def _sizes(spec: Any, size: tuple[Any, ...]) -> Any:
+    if len(size) > 1 and isinstance(size[-1], DataType):
+        Check(spec).rule("arg.type", f"{size[-1].name} stands among the sizes; write dtype=pypto.{size[-1].name}")
     return size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size
 
 
@@ -117,7 +119,7 @@ def zeros(*size: int | Sequence[int], dtype: DataType | None = None) -> Tensor:
     >>> show(lambda a: a + pypto.zeros(2), [1.0, 2.0])
     [1.0, 2.0]
     """
-    return _filled(zeros.spec, _sizes(size), 0, dtype or FP32)
+    return _filled(zeros.spec, _sizes(zeros.spec, size), 0, dtype or FP32)
 
 
 @op(cost=Cost.COMPOSITE, dtypes=NUMBERED, reference=np.ones, source="operation table: ones",
@@ -151,7 +153,7 @@ def ones(*size: int | Sequence[int], dtype: DataType | None = None) -> Tensor:
     >>> show(lambda a: a + pypto.ones(2), [1.0, 2.0])
     [2.0, 3.0]
     """
-    return _filled(ones.spec, _sizes(size), 1, dtype or FP32)
+    return _filled(ones.spec, _sizes(ones.spec, size), 1, dtype or FP32)
 
 
 @op(kernel="arange", cost=Cost.VEC_FILL, instr="vci", ranks=(1, 1), reference=np.arange,

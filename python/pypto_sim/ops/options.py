@@ -327,8 +327,9 @@ def _changed(scope: Scope, values: dict[str, Any]) -> Scope:
 
 def cube_tile(m: Sequence[int], k: Sequence[int], n: Sequence[int], enable_split_k: bool = False) -> CubeTile:
     """CubeTile of PyPTO's arguments; k of two entries means the same kL1 for both operands."""
-    m2, k2, n2 = (_ints(f"cube tile `{name}`", v, sizes)
-                  for name, v, sizes in (("m", m, (2,)), ("k", k, (2, 3)), ("n", n, (2,))))
+    m2, k2, n2 = (_ints(f"set_cube_tile_shapes: `{name}`", v, sizes, form)
+                  for name, v, sizes, form in (("m", m, (2,), "[mL0, mL1]"), ("k", k, (2, 3), "[kL0, kL1]"),
+                                               ("n", n, (2,), "[nL0, nL1]")))
     return CubeTile(m2, k2 if len(k2) == 3 else (*k2, k2[1]), n2, bool(enable_split_k))  # type: ignore[arg-type]
 
 
@@ -342,17 +343,18 @@ def _vec_tile(shapes: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _ints(who: str, values: Any, lengths: Any) -> tuple[int, ...]:
+def _ints(who: str, values: Any, lengths: Any, form: str = "") -> tuple[int, ...]:
+    like = f" such as {form}" if form else ""
     if isinstance(values, (str, bytes)) or not isinstance(values, (list, tuple)):
-        raise _error(PyptoTypeError, f"pypto: {who} takes a list of ints, got {values!r}", "arg.type")
+        raise _error(PyptoTypeError, f"pypto.{who} takes a list of ints{like}, got {values!r}", "arg.type")
     if len(values) not in lengths:
         allowed = " or ".join(map(str, lengths)) if len(lengths) < 4 else f"{lengths[0]} to {lengths[-1]}"
-        raise _error(PyptoValueError, f"pypto: {who} takes {allowed} sizes, got {len(values)}: {list(values)}",
+        raise _error(PyptoValueError, f"pypto.{who} takes {allowed} sizes{like}, got {len(values)}: {list(values)}",
                      "arg.value")
     for v in values:
         if isinstance(v, bool) or not (isinstance(v, SymbolicScalar) or hasattr(v, "__index__")):
-            raise _error(PyptoTypeError, f"pypto: {who} takes ints, got {v!r}", "arg.type")
+            raise _error(PyptoTypeError, f"pypto.{who} takes ints, got {v!r}", "arg.type")
     sizes = tuple(value_of(v) if not isinstance(v, SymbolicScalar) else int(v) for v in values)
     if any(abs(n) > INT32_MAX for n in sizes):
-        raise _error(PyptoValueError, f"pypto: {who} takes sizes up to {INT32_MAX}, got {list(sizes)}", "arg.value")
+        raise _error(PyptoValueError, f"pypto.{who} takes sizes up to {INT32_MAX}, got {list(sizes)}", "arg.value")
     return sizes

@@ -6,12 +6,12 @@ from typing import Any
 
 
 def bytes_text(count: float | None) -> str:
-    """1536 -> "1.5 KB"; powers of 1024."""
+    """1536 -> "1.5 KiB"; powers of 1024."""
     if count is None:
         return "-"
     value, unit = float(count), "B"
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if abs(value) < 1024 or unit == "TB":
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 1024 or unit == "TiB":
             break
         value /= 1024
     return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"

@@ -15,9 +15,11 @@ WHY = {
     "launch": "the fixed cost of a launch is larger than the work",
     "HBM": "data that was not on the chip before has to come from, or go to, HBM",
     "L2": "all cores together move more than L2 delivers",
-    "dispatch": "the AICPU threads hand out and collect tasks more slowly than the cores run them",
-    "dependencies": "tasks wait for tasks before them while cores idle",
-    "tasks": "the tasks themselves",
+    "dispatch": "handing out and collecting tasks, or the pause between device tasks, leaves the cores idle",
+    "dependencies": "the longest chain of tasks takes most of the time while other cores idle; a chain of one is a "
+                    "single long task: cut it into more, smaller tasks",
+    "tasks": "the cores run tasks, and no pipe of theirs is busy half of the time: loads, computation and stores of a "
+             "task wait for each other",
     "MTE2": "loads from global memory", "MTE1": "loads from L1 into L0", "CUBE": "the cube unit",
     "FIX": "copies out of L0C", "VEC": "the vector unit", "MTE3": "stores to global memory",
     "SCALAR": "the scalar unit",
@@ -101,7 +103,7 @@ class Estimate:
         if self.pipe_busy_cycles.get(busiest):
             out.append(f"Busiest pipe over all tasks: {busiest} ({WHY[busiest]}).")
         once = self.hbm_read_bytes
-        if self.gm_read_bytes > once > 0:
+        if once and self.gm_read_bytes >= 1.05 * once:
             out.append(f"Every byte from HBM is read {self.gm_read_bytes / once:.1f} times by the tasks on average.")
         for title, items in (("Assumed", self.assumptions), ("Inferred device numbers in use", self.assumed_numbers)):
             if items:

@@ -130,7 +130,7 @@ def check_arguments(kernel: str, parameters: Sequence[Parameter], arguments: Seq
         assert note is not None
         if note.dtype is not None and note.dtype is not a.dtype and not _stands_for(a.dtype, note.dtype):
             raise DTypeError(f"kernel `{kernel}`: argument `{p.name}` has element type {a.dtype.name}, its annotation "
-                             f"says {note.dtype.name}", kernel=kernel)
+                             f"says {note.dtype.name}. {_conversion(p.name, note.dtype)}", kernel=kernel)
         if note.dtype is not None:
             a.dtype = note.dtype
         if note.given_format is not None:
@@ -179,6 +179,16 @@ def _wrong_shape(kernel: str, p: Parameter, a: Argument, what: str) -> ShapeErro
     shown = ", ".join("..." if n is Ellipsis else repr(n) for n in p.annotation.declared)
     return ShapeError(f"kernel `{kernel}`: argument `{p.name}` has shape {list(a.shape)}, its annotation says "
                       f"[{shown}]: {what}", kernel=kernel)
+
+
+def _conversion(name: str, wanted: DataType) -> str:
+    """How to make the argument fit, with numpy and with torch."""
+    kind = wanted.np_dtype
+    if kind is None or not wanted.arithmetic:
+        return "Change the argument or the annotation"
+    torch = f" (torch: {name}.to(torch.{wanted.torch_name}))" if wanted.torch_name else ""
+    return (f"Pass {name}.astype({'np' if kind.isbuiltin == 1 else 'ml_dtypes'}.{kind.name}){torch}, or change the "
+            "annotation")
 
 
 def _stands_for(given: DataType, declared: DataType) -> bool:

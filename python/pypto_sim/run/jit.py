@@ -138,8 +138,9 @@ class Kernel:
         config = active(self._config_overrides())
         name = self.__name__
         if (line := returned_value(self.function.__code__)) is not None:
+            at = f"{self.function.__code__.co_filename.rpartition('/')[2]}:{line}"
             raise PyptoValueError(message("a kernel returns nothing: write results through a parameter, `out[:] = ...`",
-                                          f"{self.function.__code__.co_filename.rpartition('/')[2]}:{line}", name))
+                                          at, name), line=at, kernel=name)
         tensors, scalars = self.signature.bind(args, kwargs, config.profile in ("lenient", "guide"))
         parameters = self.signature.tensors
         arguments: list[Argument | None] = []

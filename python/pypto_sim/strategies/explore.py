@@ -1,6 +1,7 @@
 """What a user's kernel uses: operations, rules per profile, estimate, and the guide's advice for its operator."""
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import sys
@@ -27,19 +28,24 @@ SCHEMA = 1
 
 def load(target: str) -> tuple[str, Any]:
     """Kernel of "FILE.py:NAME". Raises PyptoKeyError listing the kernels of the file."""
-    file, _, name = target.rpartition(":")
-    if not file or not Path(file).is_file():
-        raise PyptoKeyError(f"explore takes FILE.py:KERNEL with an existing file, got {target!r}")
+    file, sign, name = target.rpartition(":")
+    if not sign:
+        file, name = target, ""
+    if not Path(file).is_file():
+        raise PyptoKeyError(f"explore takes FILE.py:KERNEL; there is no file {file!r}")
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(Path(file).resolve().parent))
     try:
-        spec.loader.exec_module(module)
+        with contextlib.redirect_stdout(sys.stderr):      # standard output is the report's
+            spec.loader.exec_module(module)
     finally:
         del sys.path[0]
     kernels = {n: k for n, k in vars(module).items() if hasattr(k, "signature") and hasattr(k, "program")}
+    if not name:
+        raise PyptoKeyError(f"explore takes FILE.py:KERNEL; kernels of {file}: {', '.join(kernels) or 'none'}")
     if name not in kernels:
         raise PyptoKeyError(f"{file} has no kernel {name!r}; it has: {', '.join(kernels) or 'none'}")
     return file, kernels[name]

@@ -82,7 +82,7 @@ def recommend(candidates: Sequence[Candidate], sizes: Sequence[dict[str, Any]],
                             for c in rest)
         because.append(f"decided by {criterion}; time relative to {winner.id} over all cost points: {figures}")
     else:
-        because.append(f"{winner.id} is the only candidate that plans at every cost point")
+        because.append(f"{winner.id} is the only candidate" + (" that plans at every cost point" if excluded else ""))
     for c in candidates:
         early = [p for p in every if c.survives(p)]
         if c in left or not early:

@@ -282,12 +282,17 @@ def static_sizes(shape: Any, who: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def named(t: Tensor) -> str:
+    """ "`x`", or "a tensor [8, 64]" for a result without a name."""
+    return f"`{t.name}`" if t.name else f"a tensor {list(t.static_shape)}"
+
+
 def load(t: Tensor, index: Sequence[Any]) -> SymbolicScalar:
     """Element of an INT32 tensor as a scalar."""
     session = context.current()
     if t.dtype not in (DataType.DT_INT32, DataType.DT_INT64):
-        raise session.error(PyptoTypeError, f"elements can be read from INT32 tensors only, `{t.name}` is "
-                            f"{t.dtype.name}")
+        raise session.error(PyptoTypeError, f"elements can be read from INT32 tensors only, {named(t)} is "
+                            f"{t.dtype.name}. Choose between values with pypto.where, look at them with print(t)")
     return session.load(t, [_wrapped(i, n) for i, n in zip(index, t.static_shape, strict=True)])
 
 
@@ -295,8 +300,8 @@ def store(t: Tensor, value: Any, index: Sequence[Any]) -> None:
     """Write one element of an INT32 tensor."""
     session = context.current()
     if t.dtype is not DataType.DT_INT32:
-        raise session.error(PyptoTypeError, f"elements can be written to INT32 tensors only, `{t.name}` is "
-                            f"{t.dtype.name}")
+        raise session.error(PyptoTypeError, f"elements can be written to INT32 tensors only, {named(t)} is "
+                            f"{t.dtype.name}. Fill it with pypto.full, or write a block with pypto.assemble")
     if not (isinstance(value, SymbolicScalar) or (hasattr(value, "__index__") and not isinstance(value, bool))):
         raise session.error(PyptoTypeError, f"one element takes an integer, got {value!r}")
     session.store(t, value, [_wrapped(i, n) for i, n in zip(index, t.static_shape, strict=True)])

@@ -284,7 +284,10 @@ std::string Planner::finish(const WalkNotes& notes) {
             if (best >= 0.5 * cycles) bound = pipe;
             else if (static_cast<double>(run.dispatch_busy) >= 0.6 * cycles) bound = "dispatch";
             else if (static_cast<double>(run.critical) >= 0.6 * cycles) bound = "dependencies";
-            else bound = pipe;
+            else {
+                const double cores = std::max(static_cast<double>(run.aic_busy) / chip_.aic, static_cast<double>(run.aiv_busy) / chip_.aiv);
+                bound = cores >= 0.5 * cycles ? "tasks" : "dispatch";   // cores busy on no one pipe, or idle without a chain
+            }
         }
         bounds.number("core_us", core_us).number("hbm_us", hbm_us).number("l2_us", l2_us).number("launch_us", launch_us);
         bounds.number("critical_us", static_cast<double>(run.critical) / (ghz * 1000));
