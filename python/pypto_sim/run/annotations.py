@@ -183,9 +183,9 @@ def _wrong_shape(kernel: str, p: Parameter, a: Argument, what: str) -> ShapeErro
 
 def _conversion(name: str, wanted: DataType) -> str:
     """How to make the argument fit, with numpy and with torch."""
-    kind = wanted.np_dtype
-    if kind is None or not wanted.arithmetic:
+    if not wanted.arithmetic:
         return "Change the argument or the annotation"
+    kind = wanted.np_dtype
     torch = f" (torch: {name}.to(torch.{wanted.torch_name}))" if wanted.torch_name else ""
     return (f"Pass {name}.astype({'np' if kind.isbuiltin == 1 else 'ml_dtypes'}.{kind.name}){torch}, or change the "
             "annotation")
