@@ -238,6 +238,11 @@ class Comparison:
                     excluded[row.strategy.id] = at, point["reason"]["text"].splitlines()[0]
                     break
         chosen, because = recommend(candidates, sizes, excluded)
+        forms = {r.strategy.id: r.accuracy.extra["form_error"] for r in self.rows
+                 if r.accuracy and "form_error" in r.accuracy.extra}
+        if chosen in forms and len(set(forms.values())) > 1:
+            others.append("distance of each form from the exact function in float64, no part of the choice: " +
+                          ", ".join(f"{name} {error:.1e}" for name, error in forms.items()))
         self.recommendation = {"id": chosen, "because": [*because, *others]}
         for row in self.rows:
             row.recommended = row.strategy.id == chosen
