@@ -42,7 +42,7 @@ class Estimate:
     peak_bytes: largest occupancy of an on-chip memory within a task; pipe_busy_cycles: sum over all tasks.
     bound_by: what the time is spent on; device, model: what it was computed for; error_band: how far to trust it.
     unmodelled: what has no cost rule; assumptions: what was taken as given; assumed_numbers: device values in use that
-    are inferred, not documented or measured.
+    are inferred or fitted, not documented or measured directly.
     """
 
     time_us: float
@@ -105,7 +105,7 @@ class Estimate:
         once = self.hbm_read_bytes
         if once and self.gm_read_bytes >= 1.05 * once:
             out.append(f"Every byte from HBM is read {self.gm_read_bytes / once:.1f} times by the tasks on average.")
-        for title, items in (("Assumed", self.assumptions), ("Inferred device numbers in use", self.assumed_numbers)):
+        for title, items in (("Assumed", self.assumptions), ("Inferred or fitted device numbers in use", self.assumed_numbers)):
             if items:
                 out += ["", title + ":", *(f"  - {item}" for item in items)]
         return "\n".join(out)

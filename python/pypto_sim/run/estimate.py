@@ -98,7 +98,8 @@ def build(found: Mapping[str, Any], device: Device, model: str) -> Estimate:
         if key.startswith("bandwidth.mte1_") and not found["pipe_busy_cycles"].get("MTE1"):
             continue                         # the core reads it before it knows that no task loads into L0
         entry = device.entries.get(_entry_of(key, device))
-        if entry is not None and entry.confidence.startswith(("inferred", "assumed")):
+        if entry is not None and (entry.confidence.startswith(("inferred", "assumed"))
+                                  or "fit" in entry.confidence):
             inferred.append(f"{_entry_of(key, device)} = {entry.value} ({entry.confidence})")
     return Estimate(
         **{name: found[name] for name in (
