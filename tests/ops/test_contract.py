@@ -87,13 +87,12 @@ def check(sample: Sample, results, expected, dtype: DataType, arrays) -> None:
         assert np.all(distance <= bound), f"{distance[worst]} ulp at {worst}: {got[worst]} for {want[worst]}"
 
 
-CASES = [(s, d) for s in SAMPLES for d in types_of(s)]
+# the samples' scalars are negative, which has no place beside an unsigned tensor in the reference
+CASES = [(s, d) for s in SAMPLES for d in types_of(s) if not (s.tag.startswith("scalar-") and d.is_unsigned)]
 
 
 @pytest.mark.parametrize(("sample", "dtype"), CASES, ids=[f"{s}-{d.short}" for s, d in CASES])
 def test_agrees_with_the_reference(sample, dtype):
-    if sample.tag.startswith("scalar-") and dtype.is_unsigned:
-        pytest.skip("a negative scalar has no place beside an unsigned tensor in the reference")
     arrays = sample.arrays(dtype)
     check(sample, run(sample, arrays, dtype), references(sample, arrays), dtype, arrays)
 
