@@ -105,7 +105,8 @@ class Estimate:
         once = self.hbm_read_bytes
         if once and self.gm_read_bytes >= 1.05 * once:
             out.append(f"Every byte from HBM is read {self.gm_read_bytes / once:.1f} times by the tasks on average.")
-        for title, items in (("Assumed", self.assumptions), ("Inferred or fitted device numbers in use", self.assumed_numbers)):
+        for title, items in (("Assumed", self.assumptions),
+                             ("Inferred or fitted device numbers in use", self.assumed_numbers)):
             if items:
                 out += ["", title + ":", *(f"  - {item}" for item in items)]
         return "\n".join(out)
