@@ -78,7 +78,8 @@ globals().update(_OPERATIONS)
 globals().update({d.name: d for d in DataType})
 globals().update({name: value for name, value in vars(_enums).items() if not name.startswith("_") and name != "enum"})
 
-_LAZY = {"estimate": "run.estimate", "profile": "run.profile", "Estimate": "result.estimate"}
+_LAZY = {"estimate": "run.estimate", "suggest_tiles": "run.suggest", "profile": "run.profile",
+         "Estimate": "result.estimate"}
 _MODULES = ("strategies", "report", "compat", "testing", "device", "cli")
 
 __all__ = sorted(name for name in globals() if not name.startswith("_"))

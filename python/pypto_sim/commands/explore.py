@@ -14,6 +14,7 @@ def arguments(parser: Any) -> None:
                              "standard error")
     parser.add_argument("--arg", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
                         help="shape of a tensor (x=4096x128 or x=4096x128:bf16), or value of a scalar")
+    parser.add_argument("--tiles", action="store_true", help="search tile shapes that make the kernel cheaper")
     parser.add_argument("-o", dest="output", metavar="FILE.md", help="write the report as Markdown")
     shared.device_options(parser)
     shared.language_option(parser)
@@ -25,7 +26,8 @@ def run(args: Any) -> int:
     from ..strategies.explore import explore
     with shared.progress() as say:
         say(args.target)
-        found = explore(args.target, shared.settings(args.arg), args.device, args.model)
+        found = explore(args.target, shared.settings(args.arg), args.device, args.model,
+                        args.tiles)
     if args.output:
         shared.write(args.output, explore_report(found, args.lang))
     if args.json:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import PyptoError, PyptoKeyError, PyptoTypeError, PyptoValueError, TileError
 from ..rules import message
-from ..trace.context import holder, running
+from ..trace.context import holder, running, trial
 from ..trace.scalar import SymbolicScalar, value_of
 from ..trace.session import user_line
 from ..trace.tensor import INT32_MAX
@@ -195,7 +195,7 @@ def set_vec_tile_shapes(*shapes: int) -> None:
     Raises TileError for sizes below 1, PyptoTypeError for anything but ints, PyptoValueError without sizes.
     """
     h = holder()
-    h.scope = replace(h.scope, vec_tile=_vec_tile(shapes))
+    h.scope = replace(h.scope, vec_tile=_tried(_vec_tile(shapes)))
 
 
 def get_vec_tile_shapes() -> list[int]:
@@ -211,7 +211,7 @@ def set_cube_tile_shapes(m: Sequence[int], k: Sequence[int], n: Sequence[int], e
     Raises PyptoValueError for lists of another length. Alignment is checked by the matrix product.
     """
     h = holder()
-    h.scope = replace(h.scope, cube_tile=cube_tile(m, k, n, enable_split_k))
+    h.scope = replace(h.scope, cube_tile=_tried(cube_tile(m, k, n, enable_split_k)))
 
 
 def get_cube_tile_shapes() -> tuple[list[int], list[int], list[int], bool]:
@@ -309,10 +309,10 @@ def _changed(scope: Scope, values: dict[str, Any]) -> Scope:
         if key in _GROUP_KEYS:
             scope = scope.with_options(_GROUP_KEYS[key], checked(_GROUP_KEYS[key], value))
         elif key == "vec_tile_shapes":
-            scope = replace(scope, vec_tile=_vec_tile(value))
+            scope = replace(scope, vec_tile=_tried(_vec_tile(value)))
         elif key == "cube_tile_shapes":
             tile = value if isinstance(value, CubeTile) else cube_tile(*value)
-            scope = replace(scope, cube_tile=tile)
+            scope = replace(scope, cube_tile=_tried(tile))
         elif key == "conv_tile_shapes":
             scope = replace(scope, conv_tile=tuple(value) if isinstance(value, (list, tuple)) else (value,))
         elif key == "matrix_size":
@@ -331,6 +331,12 @@ def cube_tile(m: Sequence[int], k: Sequence[int], n: Sequence[int], enable_split
                   for name, v, sizes, form in (("m", m, (2,), "[mL0, mL1]"), ("k", k, (2, 3), "[kL0, kL1]"),
                                                ("n", n, (2,), "[nL0, nL1]")))
     return CubeTile(m2, k2 if len(k2) == 3 else (*k2, k2[1]), n2, bool(enable_split_k))  # type: ignore[arg-type]
+
+
+def _tried(tile: Any) -> Any:
+    """The tile itself, or the one that a running tile trial puts in its place."""
+    running_trial = trial()
+    return tile if running_trial is None else running_trial.tile(user_line(), tile)
 
 
 def _vec_tile(shapes: Any) -> tuple[int, ...]:

@@ -129,6 +129,8 @@ def explore_report(found: Mapping[str, Any], language: str = "en") -> str:
                       [(time_text(e["time_us"]), bytes_text(gm_bytes(e)),
                         " ".join(f"{k} {v}" for k, v in e["tasks"].items()), bytes_text(e["peak_bytes"]["UB"]),
                         bytes_text(e["workspace_bytes"]), e["bound_by"])])
+    if found["tiles"] is not None:
+        lines += [f"## {w['tiles']}", "", *grid((w["tiles"], ""), found["tiles"]["rows"])]
     lines += [f"## {w['matching']}", "", f"{found['operator'] or w['none']}", ""]
     for phase, advice in found["recommendations"].items():
         lines += [f"- {phase}: **{advice['id'] or w['none']}**"] + [f"  - {t}" for t in advice["because"]]

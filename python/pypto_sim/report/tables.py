@@ -121,6 +121,8 @@ def explore_tables(found: Mapping[str, Any], language: str = "en") -> list[Any]:
                             bytes_text(e["workspace_bytes"]), e["bound_by"])]))
     else:
         made.append(table("", (w["estimate"],), [(found["reason"]["text"],)]))
+    if found["tiles"] is not None:
+        made.append(table("", (w["tiles"], ""), found["tiles"]["rows"]))
     if found["assumed"]:
         made.append(table("", (w["assumptions"],), [("; ".join(found["assumed"]),)]))
     rows = [(found["operator"] or w["none"], "", "")]

@@ -58,6 +58,7 @@ _WORDS = {
     "operations": ("Operations used", "使用的操作"),
     "profiles": ("Rules per profile", "各规则档位结果"),
     "estimate": ("Estimate", "预估"),
+    "tiles": ("Tile shapes", "Tile 形状建议"),
     "matching": ("Matching operator of the guide", "匹配的算子"),
 }
 

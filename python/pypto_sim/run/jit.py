@@ -14,7 +14,7 @@ from ..config import KEYS, Config, active, checked
 from ..errors import HandleError, NeedsData, PyptoError, PyptoRuntimeError, PyptoTypeError, PyptoValueError
 from ..ops import options as option_groups
 from ..rules import Finding, message
-from ..trace.context import Running, holder, running
+from ..trace.context import Running, holder, running, trial
 from ..trace.lower import Builder
 from ..trace.session import Session, user_line
 from ..trace.stepper import Stepper
@@ -168,6 +168,9 @@ class Kernel:
 
     def _compiled(self, call: Call, values: bool) -> tuple[Compiled, bool]:
         c, scope = call.config, call.scope
+        if trial() is not None:              # tiles of a trial are not the kernel's own
+            return compile_kernel(call.function, call.kernel, call.arguments, call.scalars, c, scope, call.symbols,
+                                  values), False
         key = (tuple(None if a is None else a.signature for a in call.arguments), digest(call.scalars),
                digest(self.function), tuple(sorted(call.symbols.items())), values,
                (c.device, c.profile, c.numerics), (scope.vec_tile, scope.cube_tile, scope.matrix_size, scope.label,

@@ -100,8 +100,8 @@ def scalars_of(kernel: Any, given: Mapping[str, str]) -> tuple[Any, ...]:
 
 
 def explore(target: str, given: Mapping[str, str] | None = None, device: str | None = None,
-            model: str | None = None) -> dict[str, Any]:
-    """Everything `pypto-sim explore` reports, as a JSON value."""
+            model: str | None = None, tiles: bool = False) -> dict[str, Any]:
+    """Everything `pypto-sim explore` reports, as a JSON value. tiles: search better tile shapes as well."""
     file, kernel = load(target)
     given = dict(given or {})
     scalar_names = [p.name for p in kernel.signature.parameters if p.annotation is None]
@@ -113,8 +113,9 @@ def explore(target: str, given: Mapping[str, str] | None = None, device: str | N
         "schema": SCHEMA, "file": file, "kernel": kernel.__name__, "device": chosen,
         "arguments": {n: f"{list(s.shape)} {s.dtype.name}" for n, s in specs.items()}, "assumed": assumed,
         "operations": [], "profiles": {}, "estimate": None, "reason": None, "complexity": None, "operator": None,
-        "recommendations": {}, "command": f"pypto-sim explore {target}" + "".join(
-            f" --arg {k}={v}" for k, v in given.items()) + (f" --device {device}" if device else "")}
+        "recommendations": {}, "tiles": None, "command": f"pypto-sim explore {target}" + "".join(
+            f" --arg {k}={v}" for k, v in given.items()) + (f" --device {device}" if device else "")
+        + (" --tiles" if tiles else "")}
     with pypto.config(device=chosen):
         for profile in PROFILES:
             found["profiles"][profile] = _under(profile, launch, specs, chosen, model or active().model)
@@ -129,6 +130,8 @@ def explore(target: str, given: Mapping[str, str] | None = None, device: str | N
         except Exception as error:    # the kernel cannot be traced: the reason says why
             found["reason"] = found["reason"] or reason_of(error).to_dict()
             return found
+        if tiles:
+            found["tiles"] = _tiles(launch, specs, chosen, model)
     by_name = {spec.name: spec for spec in ROWS} | dict(REGISTRY)
     found["operations"] = [{"name": n, "count": k, "chips": " ".join(by_name[n].socs) if n in by_name else ""}
                            for n, k in counted.items()]
@@ -138,6 +141,16 @@ def explore(target: str, given: Mapping[str, str] | None = None, device: str | N
             advice = compare(found["operator"], phase, device=chosen, model=model, quick=True, claims=False)
             found["recommendations"][phase] = advice.recommendation
     return found
+
+
+def _tiles(launch: Launch, specs: Mapping[str, Any], device: str, model: str | None) -> dict[str, Any]:
+    with collected():
+        try:
+            found = pypto.suggest_tiles(launch.kernel, *(specs[n] for n in launch.args), *launch.scalars, device=device,
+                                        model=model)
+        except pypto.PyptoError as error:
+            return {"reason": reason_of(error).to_dict(), "rows": [("none", str(error))]}
+    return {**found.to_dict(), "reason": None, "rows": found.rows()}
 
 
 def _under(profile: str, launch: Launch, specs: Mapping[str, Any], device: str, model: str) -> dict[str, Any]:

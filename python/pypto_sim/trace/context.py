@@ -9,6 +9,7 @@ from .tiles import Scope
 
 if TYPE_CHECKING:
     from .session import Session
+    from .trial import TileTrial
 
 _local = threading.local()
 
@@ -59,3 +60,13 @@ def holder() -> Any:
     if not hasattr(_local, "ambient"):
         _local.ambient = Ambient()
     return _local.ambient
+
+
+def trial() -> TileTrial | None:
+    """The tile trial of this thread, None outside `pypto_sim.suggest_tiles`."""
+    return getattr(_local, "trial", None)
+
+
+def set_trial(value: TileTrial | None) -> None:
+    """Start or end a tile trial in this thread."""
+    _local.trial = value
