@@ -3,9 +3,12 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
+
+from . import breakdown as parts
+from .breakdown import Breakdown
 
 MEMORIES = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
 PIPES = ("MTE2", "MTE1", "CUBE", "FIX", "VEC", "MTE3", "SCALAR")
@@ -42,7 +45,8 @@ class Estimate:
     peak_bytes: largest occupancy of an on-chip memory within a task; pipe_busy_cycles: sum over all tasks.
     bound_by: what the time is spent on; device, model: what it was computed for; error_band: how far to trust it.
     unmodelled: what has no cost rule; assumptions: what was taken as given; assumed_numbers: device values in use that
-    are inferred or fitted, not documented or measured directly.
+    are inferred or fitted, not documented or measured directly. breakdown: kinds of tasks, tensors that cross global
+    memory and why; not part of `to_dict()`.
     """
 
     time_us: float
@@ -69,10 +73,11 @@ class Estimate:
     unmodelled: tuple[str, ...]
     assumptions: tuple[str, ...]
     assumed_numbers: tuple[str, ...]
+    breakdown: Breakdown = field(default_factory=Breakdown, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict with the fields in order, ready for json."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "breakdown"}
 
     def rows(self) -> list[tuple[str, str]]:
         """(label, text) per line of the short table."""
@@ -95,7 +100,8 @@ class Estimate:
         return lines
 
     def explain(self) -> str:
-        """The table, then what limits the kernel, what was assumed and which numbers are inferred."""
+        """The table; what limits the kernel; idle cores, room on the chip and spills; kinds of tasks; what crosses
+        global memory and why; what was assumed and which numbers are inferred."""
         width = max(len(label) for label, _ in self.rows())
         out = [f"{label:<{width}}  {text}" for label, text in self.rows()]
         out += ["", f"Bound by {self.bound_by}: {WHY.get(self.bound_by, self.bound_by)}."]
@@ -105,11 +111,57 @@ class Estimate:
         once = self.hbm_read_bytes
         if once and self.gm_read_bytes >= 1.05 * once:
             out.append(f"Every byte from HBM is read {self.gm_read_bytes / once:.1f} times by the tasks on average.")
+        out += self._idle() + self._room() + self._tables()
         for title, items in (("Assumed", self.assumptions),
                              ("Inferred or fitted device numbers in use", self.assumed_numbers)):
             if items:
                 out += ["", title + ":", *(f"  - {item}" for item in items)]
         return "\n".join(out)
+
+    def _idle(self) -> list[str]:
+        idle = {name: cycles for name, cycles in self.breakdown.idle_cycles.items() if cycles}
+        if not idle:
+            return []
+        total = sum(idle.values()) + sum(k.cycles * k.count for k in self.breakdown.task_kinds)
+        return ["Cores wait: " + ", ".join(f"{100 * cycles / total:.0f} % of their time for {name}"
+                                           for name, cycles in idle.items()) + "."]
+
+    def _room(self) -> list[str]:
+        lines = []
+        for memory, users in (("UB", "vector tiles"), ("L1", "L1 tiles of matrix products"),
+                              ("L0C", "tiles of matrix products")):
+            limit, peak = self.breakdown.capacity_bytes.get(memory, 0), self.peak_bytes.get(memory, 0)
+            if peak and limit >= 2 * peak:
+                lines.append(f"{memory} holds at most {peak} of {limit} B: {users} could be {limit // peak} times as "
+                             "large.")
+        spilling = [k for k in self.breakdown.task_kinds if k.spill_bytes]
+        lines += [f"Spills: {k.count} task(s) `{k.ops}` ({k.line}) move {_size(k.spill_bytes)} each out of a full "
+                  "memory and back: smaller tiles avoid it." for k in spilling]
+        return lines
+
+    def _tables(self) -> list[str]:
+        out = []
+        for title, headings, rows in self.tables():
+            widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+            out += ["", title + ":"]
+            out += ["  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+                    for row in (headings, *rows)]
+        return out
+
+    def tables(self, most: int = 10) -> list[tuple[str, tuple[str, ...], parts.Rows]]:
+        """(title, headings, rows) of the breakdown, at most `most` rows each; tables without rows are left out."""
+        b = self.breakdown
+        fusable = f"; fusing all of it would save {_size(b.fusable_bytes)} at most" if b.crossings else ""
+        found = [("Tasks by kind", parts.TASK_HEADINGS, parts.task_rows(b, _size), b.task_kinds_left_out),
+                 ("Between tasks" + fusable, parts.CROSSING_HEADINGS, parts.crossing_rows(b, _size),
+                  b.crossings_left_out),
+                 ("Arguments and slots", parts.TENSOR_HEADINGS, parts.tensor_rows(b, _size), 0)]
+        out = []
+        for title, headings, rows, left_out in found:
+            hidden = max(len(rows) - most, 0) + left_out
+            if rows:
+                out.append((title + (f" (and {hidden} more)" if hidden else ""), headings, rows[:most]))
+        return out
 
     def __reduce__(self) -> Any:                 # the read-only mappings cannot be pickled as they are
         return _of_fields, ({f.name: getattr(self, f.name) if not isinstance(getattr(self, f.name), Mapping)
@@ -118,10 +170,18 @@ class Estimate:
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><th style='text-align:left'>{html.escape(a)}</th><td style='text-align:left'>"
                         f"{html.escape(b)}</td></tr>" for a, b in self.rows())
-        return f"<table>{cells}</table>"
+        more = "".join(f"<details><summary>{html.escape(title)}</summary><table>{_html_rows(headings, rows)}</table>"
+                       "</details>" for title, headings, rows in self.tables())
+        return f"<table>{cells}</table>{more}"
 
     def __str__(self) -> str:
         return "\n".join(f"{label}: {text}" for label, text in self.rows())
+
+
+def _html_rows(headings: tuple[str, ...], rows: parts.Rows) -> str:
+    head = "".join(f"<th style='text-align:left'>{html.escape(h)}</th>" for h in headings)
+    return f"<tr>{head}</tr>" + "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
 
 
 def _of_fields(values: Mapping[str, Any]) -> Estimate:

@@ -13,6 +13,7 @@ from .. import _core
 from ..config import active, config
 from ..device import Device
 from ..errors import CapacityError, NeedsData, PyptoTypeError, PyptoValueError
+from ..result.breakdown import Breakdown
 from ..result.estimate import CORES, MEMORIES, PIPES, Estimate
 from ..rules import message
 from ..trace.faults import raise_core_error
@@ -109,7 +110,8 @@ def build(found: Mapping[str, Any], device: Device, model: str) -> Estimate:
         tasks=_frozen(found["tasks"], CORES), peak_bytes=_frozen(found["peak_bytes"], MEMORIES),
         pipe_busy_cycles=_frozen(found["pipe_busy_cycles"], PIPES), device=device.name, model=model,
         error_band=ERROR_BAND[model], unmodelled=tuple(found["unmodelled"]), assumptions=tuple(found["assumptions"]),
-        assumed_numbers=tuple(dict.fromkeys(inferred)))
+        assumed_numbers=tuple(dict.fromkeys(inferred)),
+        breakdown=Breakdown.of(found["breakdown"]) if "breakdown" in found else Breakdown())
 
 
 def _frozen(values: Mapping[str, int], keys: Sequence[str]) -> Mapping[str, int]:

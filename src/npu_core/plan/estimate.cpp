@@ -112,6 +112,9 @@ public:
                     fresh = a.unknown_rows ? traffic_.random_touch(e.tensor, a.bytes)
                                            : traffic_.first_touch(e.tensor, at, a.shape, a.bytes);
                 totals_.hbm_read += fresh;
+                TensorTraffic& seen = tensors_[e.tensor];
+                seen.argument = e.argument;
+                seen.read += a.bytes;
             }
             for (int32_t w : waits) {
                 tasks[w].successors.push_back(me);
@@ -123,6 +126,9 @@ public:
             for (const Access& a : root.writes[t]) {
                 const External& e = root.externals[a.external];
                 const Shape at = a.dyn == NONE ? a.at : plus(a.at, shift_[a.dyn]);
+                TensorTraffic& seen = tensors_[e.tensor];
+                seen.argument = e.argument;
+                seen.write += a.bytes;
                 traffic_.write(e.tensor, at, a.shape, device_task | (base + static_cast<int64_t>(t)));
                 if (e.argument) totals_.hbm_write += traffic_.first_touch(e.tensor, at, a.shape, a.bytes);
                 else if (slots_.insert(e.tensor).second)
@@ -154,6 +160,7 @@ private:
     std::set<Id> slots_;
     std::vector<Shape> shift_;
     std::set<std::string> unmodelled_;
+    std::map<Id, TensorTraffic> tensors_;
 
     static std::vector<int64_t> tensor_bytes(const Program& p) {
         std::vector<int64_t> b;
@@ -344,6 +351,15 @@ std::string Planner::finish(const WalkNotes& notes) {
     out.raw("peak_bytes", peaks.text()).raw("pipe_busy_cycles", pipes.text()).string("bound_by", bound);
     out.strings("unmodelled", unmodelled).strings("assumptions", {notes_out.begin(), notes_out.end()});
     out.strings("device_keys", {device_.used().begin(), device_.used().end()});
+    Crossings crossings;
+    for (const auto& [root, times] : executed_)
+        for (const auto& [key, bytes] : root->crossings) {
+            CrossingBytes& sum = crossings[key];
+            sum.write += bytes.write * times;
+            sum.read += bytes.read * times;
+            sum.tiles += bytes.tiles * times;
+        }
+    out.raw("breakdown", breakdown_json(p_, leaves_.leaves(), timings, runs, crossings, tensors_, chip_));
     out.integer("instances", totals_.instances).raw("detail", detail.text());
     return out.text();
 }

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "npu_core/plan/stages.h"
@@ -56,7 +57,13 @@ struct LeafOp {
     bool spill = false;
 };
 
+// What a leaf's operations are in the kernel.
+struct LeafNote {
+    std::string ops, label, line;      // names in order, each once; first semantic label; first line
+};
+
 struct Leaf {
+    LeafNote note;
     cost::Core core = cost::Core::AIV;
     std::vector<LeafTensor> tensors;
     std::vector<LeafOp> ops;

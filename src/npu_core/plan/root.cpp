@@ -47,6 +47,7 @@ int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
         auto [it, added] = known_.try_emplace(std::move(key), static_cast<int32_t>(leaves_.size()));
         if (!added) return it->second;
         Leaf leaf = build_leaf(g, head, false);
+        leaf.note = note_of(g, s, block, program_);
         leaf.shorter = std::make_shared<Leaf>(build_leaf(g, shorter, false));
         schedule_leaf(leaf, block, program_, chip_);
         schedule_leaf(*leaf.shorter, block, program_, chip_);
@@ -59,6 +60,7 @@ int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
     auto [it, added] = known_.try_emplace(signature(g, s), static_cast<int32_t>(leaves_.size()));
     if (!added) return it->second;
     Leaf leaf = build_leaf(g, s);
+    leaf.note = note_of(g, s, block, program_);
     schedule_leaf(leaf, block, program_, chip_);
     leaves_.push_back(std::move(leaf));
     return it->second;
@@ -202,6 +204,7 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
     detour_view_assemble(g);
     std::vector<SubGraph> subs = partition(g, block, options, chip);
     generate_moves(g, subs, chip);
+    root.crossings = crossings_of(g, subs, block, program, options);
 
     std::vector<Call> calls(subs.size());
     for (size_t i = 0; i < subs.size(); ++i) {

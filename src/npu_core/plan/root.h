@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "npu_core/machine/machine.h"
+#include "npu_core/plan/breakdown.h"
 #include "npu_core/plan/leaf.h"
 
 namespace npu::plan {
@@ -26,6 +27,7 @@ struct Root {
     std::vector<Shape> first_offsets;              // dynamic accesses of the instance that was planned
     int64_t workspace_bytes = 0, gm_read = 0, gm_write = 0, calls = 0, aic_calls = 0, edges = 0, hubs = 0;
     std::vector<std::string> unmodelled;
+    Crossings crossings;
     std::string first_line;
 };
 
