@@ -21,10 +21,25 @@ from .errors import InternalError as InternalError
 from .errors import NeedsData as NeedsData
 from .errors import PyptoError as PyptoError
 from .errors import PyptoWarning as PyptoWarning
+from .logs import check as check
+from .logs import get_log_level as get_log_level
+from .logs import internal_check as internal_check
+from .logs import log_debug as log_debug
+from .logs import log_error as log_error
+from .logs import log_event as log_event
+from .logs import log_fatal as log_fatal
+from .logs import log_info as log_info
+from .logs import log_warn as log_warn
+from .logs import raise_error as raise_error
+from .logs import set_log_level as set_log_level
 from .trace import tiles as _tiles
 from .trace.scalar import SymbolicScalar as SymbolicScalar
 from .trace.tensor import Tensor as Tensor
+from .trace.tiles import ConvParams as ConvParams
+from .trace.tiles import ConvTile as ConvTile
 from .trace.tiles import CubeTile as CubeTile
+from .trace.tiles import TileL0Info as TileL0Info
+from .trace.tiles import TileL1Info as TileL1Info
 
 # isort: split
 from . import distributed as distributed
@@ -39,6 +54,7 @@ from .ops.control import is_loop_end as is_loop_end
 from .ops.control import loop as loop
 from .ops.control import loop_unroll as loop_unroll
 from .ops.options import get_codegen_options as get_codegen_options
+from .ops.options import get_conv_tile_shapes as get_conv_tile_shapes
 from .ops.options import get_cube_tile_shapes as get_cube_tile_shapes
 from .ops.options import get_current_scope as get_current_scope
 from .ops.options import get_debug_options as get_debug_options
@@ -51,6 +67,7 @@ from .ops.options import get_verify_options as get_verify_options
 from .ops.options import options as options
 from .ops.options import reset_options as reset_options
 from .ops.options import set_codegen_options as set_codegen_options
+from .ops.options import set_conv_tile_shapes as set_conv_tile_shapes
 from .ops.options import set_cube_tile_shapes as set_cube_tile_shapes
 from .ops.options import set_debug_options as set_debug_options
 from .ops.options import set_host_options as set_host_options
@@ -62,10 +79,26 @@ from .ops.options import set_runtime_options as set_runtime_options
 from .ops.options import set_semantic_label as set_semantic_label
 from .ops.options import set_vec_tile_shapes as set_vec_tile_shapes
 from .ops.options import set_verify_options as set_verify_options
+from .ops.pass_config import PassConfigs as PassConfigs
+from .ops.pass_config import get_global_config as get_global_config
+from .ops.pass_config import get_pass_config as get_pass_config
+from .ops.pass_config import get_pass_configs as get_pass_configs
+from .ops.pass_config import get_pass_default_config as get_pass_default_config
+from .ops.pass_config import set_global_config as set_global_config
+from .ops.pass_config import set_pass_config as set_pass_config
+from .ops.pass_config import set_pass_default_config as set_pass_default_config
+from .ops.platform import platform as platform
+from .ops.verify import pass_verify_print as pass_verify_print
+from .ops.verify import pass_verify_save as pass_verify_save
 from .run.arrays import Spec as Spec
 from .run.jit import jit as jit
 from .run.outside import from_torch as from_torch
 from .run.outside import function as function
+from .run.verify import Function as Function
+from .run.verify import get_current_function as get_current_function
+from .run.verify import get_last_function as get_last_function
+from .run.verify import set_verify_golden_data as set_verify_golden_data
+from .run.verify import verify as verify
 
 _registry.push_rows()
 tensor, symbolic_scalar, element = Tensor, SymbolicScalar, Element

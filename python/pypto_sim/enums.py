@@ -170,6 +170,14 @@ class PassConfigKey(enum.Enum):
     KEY_DUMP_GRAPH = 0
 
 
+class LogBaseType(enum.Enum):
+    """Base of a logarithm."""
+
+    LOG_E = 0
+    LOG_2 = 1
+    LOG_10 = 2
+
+
 class LogLevel(enum.Enum):
     """Levels of the log functions."""
 

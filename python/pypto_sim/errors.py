@@ -45,6 +45,14 @@ class PyptoKeyError(PyptoError, KeyError):
     """Unknown option, configuration key or preset; the message lists the known ones."""
 
 
+class OptionError(PyptoError, ValueError, RuntimeError):
+    """An option has a value that it cannot have."""
+
+
+class UnknownOption(PyptoKeyError, TypeError):
+    """No such option; a KeyError, and a TypeError as PyPTO raises."""
+
+
 class PyptoNotImplementedError(PyptoError, NotImplementedError):
     """The name exists in PyPTO but cannot be simulated here."""
 

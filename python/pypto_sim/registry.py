@@ -103,6 +103,7 @@ class OpSpec:
     numerics: str = ""                     # how results are computed and rounded
     torch: str = ""                        # what differs from torch
     source: str = ""                       # where the facts come from
+    new_arguments: tuple[str, ...] = ()    # arguments that 0.2 does not have
     function: Any = None                   # the public function
     parent: str = ""                       # for a form: the public operation it belongs to
     row: int = -1
@@ -128,9 +129,9 @@ class Operation(Protocol[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
-# Called with the row before every public operation; ops installs the version and chip check. The registry lies below
-# the sessions and must not know them.
-before_call: Callable[[OpSpec], None] | None = None
+# Called with the row and the names of the new arguments given, before every public operation; ops installs the version
+# and chip check. The registry lies below the sessions and must not know them.
+before_call: Callable[[OpSpec, Iterable[str]], None] | None = None
 # Called with the row and Python's TypeError when the arguments do not fit the signature; raises the user's error.
 wrong_call: Callable[[OpSpec, TypeError], None] | None = None
 
@@ -162,10 +163,13 @@ def op(name: str | None = None, *, kernel: str = "", forms: Mapping[str, tuple[s
             spec.forms[form] = sub
             _add_row(sub)
 
+        places = list(inspect.signature(function).parameters)
+        new = tuple((a, places.index(a)) for a in spec.new_arguments)
+
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if before_call is not None:
-                before_call(spec)
+                before_call(spec, [a for a, at in new if a in kwargs or len(args) > at] if new else ())
             try:
                 return function(*args, **kwargs)
             except TypeError as e:

@@ -117,6 +117,8 @@ _lenient_warns("api.chip", "The operation exists on other chips only.", errors.P
 _always("api.not_implemented", "The name exists in PyPTO but this form is not simulated.",
         errors.PyptoNotImplementedError)
 _always("api.broken_method", "The method form cannot work in PyPTO; the function form does.", errors.PyptoTypeError)
+define("option.version", "The option does not exist in the API version of the profile.", lenient="off", v0_2="error",
+       master="error", guide="off", error=errors.UnknownOption, source=_API)
 _always("arg.type", "An argument has the wrong type.", errors.PyptoTypeError)
 _always("arg.value", "An argument has a value outside the documented ones.", errors.PyptoValueError)
 
@@ -177,6 +179,8 @@ define("tile.reduce_size", "The tile of a reduction may have at most 64 KB.", le
 define("tile.vec_tail", "The last axis of a vector tile should be a multiple of 32 bytes.", lenient="off", v0_2="off",
        master="off", guide="error", error=errors.TileError, source=_API + "; " + _GUIDE)
 _lenient_warns("tile.cube_unset", "set_cube_tile_shapes must be called before a matrix product.", errors.TileError)
+_lenient_warns("tile.conv_unset", "set_conv_tile_shapes must be called before a convolution.", errors.TileError)
+_always("tile.conv", "The convolution tile has a size that the chip cannot take.", errors.TileError)
 _always("tile.cube", "The cube tile breaks an alignment or divisibility rule.", errors.TileError)
 define("topk.k_over_tile", "k must not exceed the last entry of the vector tile.", lenient="warn", v0_2="off",
        master="error", guide="error", error=errors.PyptoValueError, source=_API)

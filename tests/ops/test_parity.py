@@ -2,18 +2,10 @@
 import csv
 
 import pytest
+from support import parity
 
-import pypto_sim as pypto
 from pypto_sim.registry import REGISTRY
 from pypto_sim.trace.tensor import Tensor
-
-NAMED = ("rsqrt", "reciprocal", "eq", "ne", "lt", "le", "gt", "ge", "greater", "arange", "tril", "triu", "scatter_",
-         "scatter_update", "options", "frontend.dynamic")
-# Names that are spelled as something else in Python: (row, what to look for)
-SPELLED = {"extend_params.bias_tensor": "matmul", "runtime_options.run_mode": "RunMode", "loop.name": "loop",
-           "loop.idx_name": "loop", "loop.unroll_list": "loop", "loop.submit_before_loop": "loop",
-           "loop.parallel": "loop", "SymbolicScalar.__arith__": "SymbolicScalar.__add__",
-           "SymbolicScalar.__cmp__": "SymbolicScalar.__lt__", "Tensor.__operators__": "Tensor.__add__"}
 
 
 def rows(shared_dir):
@@ -22,24 +14,38 @@ def rows(shared_dir):
         return list(csv.DictReader(f))
 
 
-def resolves(name: str) -> bool:
-    """True when `pypto_sim.<name>` exists."""
-    found = pypto
-    for part in SPELLED.get(name, name).split("."):
-        if not hasattr(found, part):
-            return part in ("dtype", "shape", "name", "id", "format") and found is Tensor
-        found = getattr(found, part)
-    return True
+def test_the_list_is_that_of_the_table(shared_dir):
+    assert parity.listed() == parity.table(shared_dir)
 
 
-def test_every_name_of_the_strategies_exists(shared_dir):
-    wanted = [r["name"] for r in rows(shared_dir) if "strategies" in r["used_by"]]
-    assert len(wanted) == 77
-    assert [n for n in wanted if not resolves(n)] == []
+def test_every_documented_name_exists():
+    missing = []
+    for name, _ in parity.listed():
+        try:
+            parity.resolve(name)
+        except (AttributeError, KeyError):
+            missing.append(name)
+    assert missing == [] and len(parity.listed()) == 465
 
 
-def test_named_rows_exist():
-    assert [n for n in NAMED if not resolves(n)] == []
+WITH_PARAMETERS = [(n, p) for n, p in parity.listed() if p]
+
+
+def test_most_rows_have_parameters_to_compare():
+    assert len(WITH_PARAMETERS) > 200
+
+
+@pytest.mark.parametrize(("name", "documented"), WITH_PARAMETERS, ids=[n for n, _ in WITH_PARAMETERS])
+def test_parameters_are_the_documented_ones(name, documented):
+    assert parity.differences(name, documented) == ""
+    assert parity.needed_by_table(name, documented) == ""
+
+
+def test_a_changed_default_or_order_would_be_seen():
+    assert "defaults to" in parity.differences("sum", "input, dim, keepdim=True")
+    assert "stands elsewhere" in parity.differences("sum", "dim, input")
+    assert "no parameter" in parity.differences("sum", "input, axis")
+    assert parity.needed_by_table("sum", "input") == "dim"
 
 
 def test_method_forms_are_those_of_the_table(shared_dir):

@@ -5,6 +5,8 @@ import pytest
 import pypto_sim as pypto
 from pypto_sim.trace.context import holder
 
+NBUFFER = {"cube_nbuffer_setting": {"DEFAULT": 1}}      # the documented default
+
 
 @pytest.fixture(autouse=True)
 def own_scope():
@@ -77,13 +79,14 @@ def test_groups_are_set_read_and_reset():
     pypto.set_debug_options(runtime_debug_mode=3)
     pypto.set_runtime_options(stitch_function_max_num=64)
     pypto.experimental.set_operation_options(combine_axis=True)
-    assert pypto.get_pass_options() == {"enable_slice": True, "sg_set_scope": (1, True, False)}
-    assert pypto.get_host_options() == {"compile_timeout": 5} and pypto.get_debug_options() == {"runtime_debug_mode": 3}
+    assert pypto.get_pass_options() == {**NBUFFER, "enable_slice": True, "sg_set_scope": (1, True, False)}
+    assert pypto.get_host_options()["compile_timeout"] == 5 and pypto.get_debug_options() == {"runtime_debug_mode": 3}
     assert pypto.experimental.get_operation_options() == {"combine_axis": True}
     assert '"stitch_function_max_num": 64' in pypto.get_options_tree()
     pypto.set_vec_tile_shapes(1, 16)
     pypto.reset_options()
-    assert pypto.get_pass_options() == {} and pypto.get_options_tree() == "" and pypto.get_vec_tile_shapes() == [1, 16]
+    assert pypto.get_pass_options() == NBUFFER and pypto.get_options_tree() == ""
+    assert pypto.get_vec_tile_shapes() == [1, 16]
 
 
 def test_context_manager_and_decorator_restore():
@@ -95,17 +98,17 @@ def test_context_manager_and_decorator_restore():
     assert helper() == ([2, 32], [16, 16]) and pypto.get_vec_tile_shapes() == [1, 16]
     with pypto.options(pass_options={"enable_slice": True}):
         with pypto.options(pass_options={"sg_set_scope": 2}):
-            assert pypto.get_pass_options() == {"enable_slice": True, "sg_set_scope": 2}
-        assert pypto.get_pass_options() == {"enable_slice": True}
+            assert pypto.get_pass_options() == {**NBUFFER, "enable_slice": True, "sg_set_scope": 2}
+        assert pypto.get_pass_options() == {**NBUFFER, "enable_slice": True}
     with pytest.raises(ZeroDivisionError), pypto.options(vec_tile_shapes=[9]):
         raise ZeroDivisionError
-    assert pypto.get_vec_tile_shapes() == [1, 16] and pypto.get_pass_options() == {}
+    assert pypto.get_vec_tile_shapes() == [1, 16] and pypto.get_pass_options() == NBUFFER
 
 
 def test_a_kernel_starts_with_what_is_set_outside_and_leaves_nothing():
     pypto.set_pass_options(enable_slice=True)
     assert in_kernel(lambda a, out: (pypto.get_pass_options(), pypto.set_vec_tile_shapes(1, 8))[0]) == {
-        "enable_slice": True}
+        **NBUFFER, "enable_slice": True}
     assert pypto.get_vec_tile_shapes() == []
 
 

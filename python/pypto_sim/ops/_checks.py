@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -279,9 +279,14 @@ def raise_wrong_call(spec: OpSpec, error: TypeError) -> None:
     raise current().error(PyptoTypeError, f"pypto.{spec.name} {reason}{near}. It takes ({shown})") from None
 
 
-def check_available(spec: OpSpec) -> None:
-    """The operation exists in the API version of the profile and on the chip. Called before every operation."""
+def check_available(spec: OpSpec, new_arguments: Iterable[str] = ()) -> None:
+    """Operation and arguments exist in the API version of the profile and on the chip. Called before every operation.
+    """
     s = current()
+    for name in new_arguments:
+        if s.config.profile in ("0.2", "lenient"):
+            s.rule("api.version", f"pypto.{spec.name}: `{name}` exists in the current release only; 0.2 refuses it. "
+                                  "Leave it out")
     if spec.versions != VERSIONS:
         profile = s.config.profile
         if profile in ("lenient", "guide") or profile not in spec.versions:

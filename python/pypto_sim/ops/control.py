@@ -49,7 +49,7 @@ def loop(*args: Int, name: str | None = None, idx_name: str | None = None, unrol
     return session.run_loop(loop_, node, frame)
 
 
-def loop_unroll(*args: Int, unroll_list: Iterable[int] = (1,), name: str | None = None, idx_name: str | None = None,
+def loop_unroll(*args: Int, name: str | None = None, idx_name: str | None = None, unroll_list: Iterable[int] = (1,),
                 submit_before_loop: bool = False) -> Iterator[tuple[SymbolicScalar, int]]:
     """`for i, k in pypto.loop_unroll(start, stop, step, unroll_list=[4, 2])`: the body handles k steps at once.
 

@@ -43,6 +43,7 @@ def _pads(c: Check, value: Any, axes: int, kernel: Sequence[int]) -> tuple[list[
 @op(kernel="conv", cost=Cost.CUBE, instr="mad", dtypes=supported("fp16 bf16 fp32"), ranks=(3, 5),
     source="operation table: conv",
     constraints=("Input, weight and result have one type; the bias too (BF16 on A2/A3: FP32).",
+                 "set_conv_tile_shapes must be called before it.",
                  "Strides and dilations 1 to 63, paddings 0 to 255 and below the kernel, groups 1 to 65535."),
     numerics="fp32 sums over channels and kernel taps in order, then the bias, one rounding.",
     torch="torch.nn.functional.conv1d, conv2d, conv3d.")
@@ -113,6 +114,8 @@ def conv(input_conv: Tensor, weight: Tensor, out_dtype: DataType, strides: list[
            zip(shape[2:], kernel[2:], steps, spread, before, after, strict=True)]
     if min(out) < 1:
         c.rule("shape.mismatch", f"the kernel {kernel[2:]} does not fit the padded input {shape[2:]}")
+    if c.session.scope.conv_tile is None:
+        c.rule("tile.conv_unset", "no convolution tile is set; call set_conv_tile_shapes before it")
     result = [shape[0], kernel[0], *out]
     c.size("result", result)
     extras = {k: v for k, v in (extend_params or {}).items() if v is not None}

@@ -12,7 +12,7 @@ from ..registry import REGISTRY, Cost, OpSpec, op, supported
 from ..trace.tensor import Tensor, static_shape
 from . import _facts as facts
 from ._checks import Check, valid_of
-from .elementwise import Number, binary_call, precision
+from .elementwise import PRECISION_TYPE, Number, binary_call, precision
 from .steps import binary_step, cast_step, scalar_step, unary_step
 
 FP32, INT32 = DataType.DT_FP32, DataType.DT_INT32
@@ -51,7 +51,8 @@ Examples
 TENSOR = "tensor of rank 1 to 4."
 OTHER = "tensor of the same element type that broadcasts with `input`, or a scalar."
 OTHER_TENSOR = "tensor of the same element type that broadcasts with `input`."
-PRECISION = "\nprecision_type: None counts as HIGH_PRECISION; results are the same for both."
+HIGH = PrecisionType.HIGH_PRECISION
+PRECISION = "\nprecision_type: HIGH_PRECISION exists on the 950 only; results are the same for both."
 
 
 def _doc(summary: str, notes: str, example: str, *, first: str = TENSOR, second: str = OTHER, more: str = "",
@@ -75,26 +76,28 @@ def _finite_scalar(c: Check, other: Any) -> None:
         c.rule("scalar.nonfinite", f"`other` is {value}; pass a finite number")
 
 
-@op(kernel="fmod", forms={"scalar": ("fmods", "")}, dtypes=facts.FLOATS,
+@op(new_arguments=PRECISION_TYPE,
+    kernel="fmod", forms={"scalar": ("fmods", "")}, dtypes=facts.FLOATS,
     methods=("fmod",), bf16_arith=False, fp16_arith=False, reference=np.fmod, numerics=_EXACT_DOUBLE,
     constraints=(*_RULES, "A scalar divisor is finite (current release)."), torch="Same values.", **_PAIR)
 @_doc("Remainder of a division with the sign of the dividend.", "fmod(x, inf) is x; fmod(x, 0) is NaN.",
       ">>> show(lambda a: pypto.fmod(a, 3.0), [7.5, -7.5])\n[1.5, -1.5]", more=PRECISION)
-def fmod(input: Tensor, other: Tensor | Number, precision_type: PrecisionType | None = None) -> Tensor:
+def fmod(input: Tensor, other: Tensor | Number, precision_type: PrecisionType = HIGH) -> Tensor:
     c = Check(fmod.spec)
     precision(c, precision_type)
     _finite_scalar(c, other)
     return binary_call(fmod.spec, input, other)
 
 
-@op(kernel="remainder", forms={"scalar": ("remainders", ""), "reverse": ("rremainders", "")},
+@op(new_arguments=PRECISION_TYPE,
+    kernel="remainder", forms={"scalar": ("remainders", ""), "reverse": ("rremainders", "")},
     dtypes=supported("fp32 fp16 bf16 int32 int16", unlisted="int8 uint8 int64"), methods=("remainder", "__mod__"),
     bf16_arith=False, fp16_arith=False, reference=np.mod, numerics=_EXACT_DOUBLE,
     constraints=(*_RULES, "An integer divisor must not be 0."), torch="Same values.", **_PAIR)
 @_doc("Remainder of a division with the sign of the divisor.", "x - y * floor(x / y); one operand may be a scalar.",
       ">>> show(lambda a: a % 3.0, [7.5, -7.5])\n[1.5, 1.5]", first="tensor of rank 1 to 4, or a scalar.",
       more=PRECISION)
-def remainder(input: Tensor | Number, other: Tensor | Number, precision_type: PrecisionType | None = None) -> Tensor:
+def remainder(input: Tensor | Number, other: Tensor | Number, precision_type: PrecisionType = HIGH) -> Tensor:
     c = Check(remainder.spec)
     precision(c, precision_type)
     if isinstance(other, Tensor) and not isinstance(input, Tensor):
@@ -127,7 +130,8 @@ def ceil_div(self: Tensor, other: Tensor | int) -> Tensor:
     return binary_call(ceil_div.spec, self, other, name="self")
 
 
-@op(kernel="pow", forms={"scalar": ("pows", "")}, dtypes=supported("fp32 fp16 bf16 int32 int16 int8 uint8"),
+@op(new_arguments=PRECISION_TYPE,
+    kernel="pow", forms={"scalar": ("pows", "")}, dtypes=supported("fp32 fp16 bf16 int32 int16 int8 uint8"),
     methods=("__pow__",), reference=np.power, samples=(0.1, 3.0), ulp=1.5,
     numerics="An exponent of 2 is one product, 3 are two, 0.5 is a square root; others are rounded once. Integer "
              "powers wrap around.",
@@ -137,7 +141,7 @@ def ceil_div(self: Tensor, other: Tensor | int) -> Tensor:
 @_doc("Power, element by element.", "A negative integer exponent gives 0 unless the base is 1 or -1.",
       ">>> show(lambda a: a ** 2, [3.0, -2.0])\n[9.0, 4.0]", second="tensor that broadcasts with `input`, or a scalar.",
       more=PRECISION, result="the type of `input`; FP32 for an integer base with a float exponent")
-def pow(input: Tensor, other: Tensor | int | float, precision_type: PrecisionType | None = None) -> Tensor:
+def pow(input: Tensor, other: Tensor | int | float, precision_type: PrecisionType = HIGH) -> Tensor:
     c = Check(pow.spec)
     precision(c, precision_type)
     x = c.tensor("input", input)

@@ -37,14 +37,13 @@ def unary_call(spec: OpSpec, input: Any) -> Tensor:
     return unary_step(c, spec, c.tensor("input", input))
 
 
+PRECISION_TYPE = ("precision_type",)
+
+
 def precision(c: Check, value: Any) -> None:
     """Check `precision_type`: results are those of the instruction on every chip."""
-    if value is None:
-        return
-    c.choice("precision_type", value, PrecisionType)
-    profile = c.session.config.profile
-    if profile in ("0.2", "lenient"):
-        c.rule("api.version", "`precision_type` exists in the current release only; 0.2 refuses it. Leave it out")
+    if value is not None:
+        c.choice("precision_type", value, PrecisionType)
 
 
 _ARITHMETIC: dict[str, Any] = dict(
@@ -176,20 +175,21 @@ def mul(input: Tensor, other: Tensor | Number) -> Tensor:
     return binary_call(mul.spec, input, other)
 
 
-@op(kernel="div", instr="vdiv", forms={"scalar": ("divs", "vdiv")},
+@op(new_arguments=PRECISION_TYPE,
+    kernel="div", instr="vdiv", forms={"scalar": ("divs", "vdiv")},
     dtypes=supported("fp32 fp16 bf16 int32 int16"), methods=("div", "__truediv__"),
     reference=np.divide, bf16_arith=False, cost=Cost.VEC_BINARY, source=facts.API,
     numerics=facts.BF16_WIDENED + " Integers are converted to fp32 first: exact within +-2^24 only.",
     constraints=(facts.ONE_DTYPE, facts.NUMPY_BROADCAST, facts.SCALAR_RULE, *facts.VECTOR_RULES),
     torch="Integer operands give FP32 (torch: the default float type).")
-def div(input: Tensor, other: Tensor | Number, precision_type: PrecisionType | None = None) -> Tensor:
+def div(input: Tensor, other: Tensor | Number, precision_type: PrecisionType = PrecisionType.HIGH_PRECISION) -> Tensor:
     """Quotient of two tensors, or of a tensor and a scalar, element by element.
 
     Parameters
     ----------
     input: dividend, rank 1 to 4.
     other: tensor of the same element type that broadcasts with `input`, or a scalar.
-    precision_type: None counts as HIGH_PRECISION, which only the 950 has; results are the same.
+    precision_type: HIGH_PRECISION exists on the 950 only; results are the same for both.
 
     Returns
     -------
@@ -534,15 +534,16 @@ def abs(input: Tensor) -> Tensor:
     return unary_call(abs.spec, input)
 
 
-@op(kernel="exp", instr="vexp", dtypes=facts.FLOATS, methods=("exp",), bf16_arith=False, reference=np.exp, ulp=1.0,
+@op(new_arguments=PRECISION_TYPE,
+    kernel="exp", instr="vexp", dtypes=facts.FLOATS, methods=("exp",), bf16_arith=False, reference=np.exp, ulp=1.0,
     numerics=facts.BF16_WIDENED + " fp32 within 1 ULP.", torch="Same values within rounding.", **_UNARY)
-def exp(input: Tensor, precision_type: PrecisionType | None = None) -> Tensor:
+def exp(input: Tensor, precision_type: PrecisionType = PrecisionType.INTRINSIC) -> Tensor:
     """Exponential function of every element.
 
     Parameters
     ----------
     input: tensor of rank 1 to 4.
-    precision_type: None counts as INTRINSIC; results are the same for both.
+    precision_type: HIGH_PRECISION exists on the 950 only; results are the same for both.
 
     Returns
     -------
@@ -569,16 +570,17 @@ def exp(input: Tensor, precision_type: PrecisionType | None = None) -> Tensor:
     return unary_call(exp.spec, input)
 
 
-@op(kernel="log", instr="vln", dtypes=facts.FLOATS, methods=("log",), reference=np.log, ulp=1.0,
+@op(new_arguments=PRECISION_TYPE,
+    kernel="log", instr="vln", dtypes=facts.FLOATS, methods=("log",), reference=np.log, ulp=1.0,
     samples=(0.001, 50.0), numerics="16-bit floats are cast to fp32, and the result is cast back: one rounding here.",
     torch="Same values within rounding.", **_UNARY)
-def log(input: Tensor, precision_type: PrecisionType | None = None) -> Tensor:
+def log(input: Tensor, precision_type: PrecisionType = PrecisionType.INTRINSIC) -> Tensor:
     """Natural logarithm of every element.
 
     Parameters
     ----------
     input: tensor of rank 1 to 4.
-    precision_type: None counts as INTRINSIC; results are the same for both.
+    precision_type: HIGH_PRECISION exists on the 950 only; results are the same for both.
 
     Returns
     -------
@@ -608,15 +610,16 @@ def log(input: Tensor, precision_type: PrecisionType | None = None) -> Tensor:
         return cast_step(c, unary_step(c, log.spec, cast_step(c, x, FP32)), x.dtype)
 
 
-@op(kernel="sqrt", instr="vsqrt", dtypes=facts.FLOATS, methods=("sqrt",), bf16_arith=False, reference=np.sqrt,
+@op(new_arguments=PRECISION_TYPE,
+    kernel="sqrt", instr="vsqrt", dtypes=facts.FLOATS, methods=("sqrt",), bf16_arith=False, reference=np.sqrt,
     samples=(0.0, 50.0), numerics=facts.BF16_WIDENED + " Correctly rounded.", torch="Same values.", **_UNARY)
-def sqrt(input: Tensor, precision_type: PrecisionType | None = None) -> Tensor:
+def sqrt(input: Tensor, precision_type: PrecisionType = PrecisionType.INTRINSIC) -> Tensor:
     """Square root of every element.
 
     Parameters
     ----------
     input: tensor of rank 1 to 4.
-    precision_type: None counts as INTRINSIC; results are the same for both.
+    precision_type: HIGH_PRECISION exists on the 950 only; results are the same for both.
 
     Returns
     -------
@@ -643,16 +646,17 @@ def sqrt(input: Tensor, precision_type: PrecisionType | None = None) -> Tensor:
     return unary_call(sqrt.spec, input)
 
 
-@op(cost=Cost.COMPOSITE, dtypes=facts.FLOATS, methods=("rsqrt",), reference=lambda x: 1 / np.sqrt(x), ulp=1.5,
+@op(new_arguments=PRECISION_TYPE,
+    cost=Cost.COMPOSITE, dtypes=facts.FLOATS, methods=("rsqrt",), reference=lambda x: 1 / np.sqrt(x), ulp=1.5,
     samples=(0.01, 50.0), numerics="[cast to fp32,] sqrt, full 1, div[, cast back]: two fp32 roundings.",
     torch="Not the correctly rounded value: sqrt is rounded before the division.", **_UNARY)
-def rsqrt(input: Tensor, precision_type: PrecisionType | None = None) -> Tensor:
+def rsqrt(input: Tensor, precision_type: PrecisionType = PrecisionType.INTRINSIC) -> Tensor:
     """Reciprocal square root of every element.
 
     Parameters
     ----------
     input: tensor of rank 1 to 4.
-    precision_type: None counts as INTRINSIC; results are the same for both.
+    precision_type: HIGH_PRECISION exists on the 950 only; results are the same for both.
 
     Returns
     -------
@@ -684,16 +688,17 @@ def rsqrt(input: Tensor, precision_type: PrecisionType | None = None) -> Tensor:
         return cast_step(c, c.emit(static_shape(x), FP32, valid_of(x), (one, root), spec=div.spec), x.dtype)
 
 
-@op(kernel="reciprocal", instr="vdiv", dtypes=facts.FLOATS, methods=("reciprocal",), bf16_arith=False,
+@op(new_arguments=PRECISION_TYPE,
+    kernel="reciprocal", instr="vdiv", dtypes=facts.FLOATS, methods=("reciprocal",), bf16_arith=False,
     reference=np.reciprocal, numerics=facts.BF16_WIDENED + " A division 1 / x, correctly rounded.",
     torch="Same values.", **_UNARY)
-def reciprocal(input: Tensor, precision_type: PrecisionType | None = None) -> Tensor:
+def reciprocal(input: Tensor, precision_type: PrecisionType = PrecisionType.HIGH_PRECISION) -> Tensor:
     """1 / x for every element.
 
     Parameters
     ----------
     input: tensor of rank 1 to 4.
-    precision_type: None counts as HIGH_PRECISION; results are the same for both.
+    precision_type: HIGH_PRECISION exists on the 950 only; results are the same for both.
 
     Returns
     -------

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
+from ..enums import PrecisionType
 from ..registry import Cost, Supported, op, supported
 from ..trace.tensor import Tensor
 from . import _facts as facts
 from ._checks import Check
-from .elementwise import precision, unary_call
+from .elementwise import PRECISION_TYPE, precision, unary_call
 from .steps import cast_step, unary_step
 
 FP32 = DataType.DT_FP32
@@ -92,7 +93,7 @@ def _to_fp32(name: str, summary: str, notes: str, reference: Callable[..., Any],
 
 def _logarithm(name: str, base: str, reference: Callable[..., Any]) -> Any:
     """Declare a logarithm of another base; results do not depend on `precision_type`."""
-    def function(input: Tensor, precision_type: Any = None) -> Tensor:
+    def function(input: Tensor, precision_type: PrecisionType = PrecisionType.INTRINSIC) -> Tensor:
         c = Check(declared.spec)
         precision(c, precision_type)
         x = c.tensor("input", input)
@@ -101,9 +102,9 @@ def _logarithm(name: str, base: str, reference: Callable[..., Any]) -> Any:
 
     _document(function, name, f"Logarithm to base {base} of every element.",
               "Zero gives -inf, negative arguments give NaN.", 0, (1.0, 0.0),
-              more="\nprecision_type: None counts as INTRINSIC; results are the same for both.")
+              more="\nprecision_type: HIGH_PRECISION exists on the 950 only; results are the same for both.")
     declared = op(name, **_facts(name, facts.FLOATS, reference, (0.001, 50.0), ("0.2", "master"), 0, True,
-                                 (name,)))(function)
+                                 (name,)), new_arguments=PRECISION_TYPE)(function)
     return declared
 
 

@@ -1,76 +1,31 @@
 """Tile shapes, option groups and labels in force; restored at the end of a loop body and of `with pypto.options`."""
 from __future__ import annotations
 
+import copy
 import difflib
 import functools
+import inspect
+import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from ..errors import PyptoError, PyptoKeyError, PyptoTypeError, PyptoValueError, TileError
-from ..rules import message
+from ..config import active
+from ..errors import OptionError, PyptoError, PyptoTypeError, PyptoValueError, TileError, UnknownOption
+from ..rules import RULES, message
 from ..trace.context import holder, running, trial
 from ..trace.scalar import SymbolicScalar, value_of
 from ..trace.session import user_line
 from ..trace.tensor import INT32_MAX
-from ..trace.tiles import CubeTile, Scope
+from ..trace.tiles import ConvTile, CubeTile, Scope, TileL0Info, TileL1Info
+from .option_table import OPTIONS
 
 MAX_VEC_AXES = 6
-
-Check = Callable[[Any], bool]
-
-
-def _between(low: int, high: int) -> tuple[Check, str]:
-    return lambda v: not isinstance(v, bool) and hasattr(v, "__index__") and low <= int(v) <= high, f"{low} to {high}"
-
-
-def _one_of(*words: Any) -> tuple[Check, str]:
-    return lambda v: v in words, ", ".join(map(repr, words))
-
-
-_ANY: tuple[Check, str] = (lambda v: True, "any value")
-_BOOL: tuple[Check, str] = (lambda v: v in (True, False), "True or False")
-_INT: tuple[Check, str] = (lambda v: not isinstance(v, bool) and hasattr(v, "__index__"), "an int")
-_DICT: tuple[Check, str] = (lambda v: isinstance(v, dict) and not (
-    any(isinstance(k, int) for k in v) and any(isinstance(k, str) for k in v)),
-    "a dict whose keys are all strings (\"DEFAULT\", \"func8_0\", labels) or all ints")
-_LIST: tuple[Check, str] = (lambda v: isinstance(v, (list, tuple)), "a list")
-_STR: tuple[Check, str] = (lambda v: isinstance(v, str), "a string")
-_SCOPE: tuple[Check, str] = (lambda v: _INT[0](v) or isinstance(v, (tuple, list)) and len(v) == 3,
-                             "an int or (id, bool, bool)")
-
-# group -> option -> (check, what is allowed); the union of both API versions
-OPTIONS: dict[str, dict[str, tuple[Check, str]]] = {
-    "runtime": {
-        "run_mode": (lambda v: v in (0, 1), "RunMode.NPU or RunMode.SIM"), "device_sched_mode": _between(0, 3),
-        "stitch_function_max_num": _between(1, 1024), "max_workspace_kb": _between(0, 2**31 - 1),
-        "valid_shape_optimize": _between(0, 1), "ready_on_host_tensors": _LIST,
-        "device_sched_parallelism": _between(1, 8), "launch_sched_aicpu_num": _between(1, 7),
-        "launch_early_mode": _between(0, 2), "stitch_function_inner_memory": _INT,
-        "stitch_function_outcast_memory": _INT,
-        "stitch_function_num_initial": _INT, "stitch_function_num_step": _INT, "stitch_cfgcache_size": _INT,
-        "stitch_function_size": _INT, "triple_stream_sched": _ANY,
-    },
-    "pass": {
-        "vec_nbuffer_setting": _DICT, "cube_l1_reuse_setting": _DICT, "cube_nbuffer_setting": _DICT,
-        "sg_set_scope": _SCOPE, "sg_set_ooo_scope": _between(-1, 100000),
-        "ooo_sched_mode": _one_of("", "GAPMIN", "HLF"),
-        "auto_mix_partition": _between(0, 1), "sg_set_tunevf_mode": _between(0, 2), "enable_slice": _BOOL,
-        "pg_skip_partition": _BOOL, "pg_upper_bound": _INT,
-    },
-    "host": {"compile_stage": _ANY, "compile_monitor_enable": (lambda v: v in (0, 1, 2), "0 to 2"),
-             "compile_timeout": _ANY, "compile_timeout_stage": _ANY, "compile_monitor_print_interval": _ANY},
-    "codegen": {"support_dynamic_aligned": _BOOL, "soc_version": _STR, "enable_pmu_trace": _BOOL, "vf_options": _STR},
-    "debug": {"compile_debug_mode": _between(0, 2), "runtime_debug_mode": _between(0, 4), "dump_pass_graph": _LIST},
-    "verify": {"enable_pass_verify": _BOOL, "pass_verify_save_tensor": _BOOL, "pass_verify_save_tensor_dir": _STR,
-               "pass_verify_pass_filter": _LIST, "pass_verify_error_tol": _LIST},
-    "operation": {"combine_axis": _BOOL, "force_combine_axis": _BOOL},
-}
-
+F = TypeVar("F", bound=Callable[..., Any])
 
 def checked(group: str, values: dict[str, Any] | None) -> dict[str, Any]:
-    """`values` after checking names and values. Raises PyptoKeyError (also TypeError) naming the nearest options."""
+    """`values` after checking names and values. Raises UnknownOption (KeyError, TypeError) naming the nearest ones."""
     known = OPTIONS[group]
     if values is not None and not isinstance(values, dict):
         raise _error(PyptoTypeError, f"{group}_options must be a dict, got {values!r}", "arg.type")
@@ -81,19 +36,22 @@ def checked(group: str, values: dict[str, Any] | None) -> dict[str, Any]:
             hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
             raise _error(UnknownOption, f"{group}_options has no {name!r}; {hint}Known: {', '.join(known)}",
                          "arg.unknown")
-        check, allowed = known[name]
-        if not check(value):
-            raise _error(OptionError, f"{group}_options[{name!r}] must be {allowed}, got {value!r}", "arg.value")
+        if not known[name].check(value):
+            raise _error(OptionError, f"{group}_options[{name!r}] must be {known[name].allowed}, got {value!r}",
+                         "arg.value")
         out[name] = value
+    check_versions(group, out)
     return out
 
 
-class OptionError(PyptoError, ValueError, RuntimeError):
-    """An option has a value that it cannot have."""
-
-
-class UnknownOption(PyptoKeyError, TypeError):
-    """No such option; a KeyError, and a TypeError as PyPTO raises."""
+def check_versions(group: str, values: Mapping[str, Any], profile: str = "") -> None:
+    """Rule option.version: the release of the profile (default: the one in force) has the options."""
+    session = running()
+    profile = profile or (session.config if session is not None else active()).profile
+    rule = RULES["option.version"]
+    for name in values if rule.severity[profile] == "error" else ():
+        if profile not in (versions := OPTIONS[group][name].versions):
+            raise _error(rule.error, f"{group}_options[{name!r}]: only {', '.join(versions)} has it", rule.id)
 
 
 def _error(kind: type[PyptoError], text: str, rule: str) -> PyptoError:
@@ -106,80 +64,98 @@ def _error(kind: type[PyptoError], text: str, rule: str) -> PyptoError:
 
 def _set_group(group: str, values: dict[str, Any]) -> None:
     h = holder()
-    h.scope = h.scope.with_options(group, checked(group, values))
+    h.scope = h.scope.with_options(group, checked(group, {k: v for k, v in values.items() if v is not None}))
 
 
 def _get_group(group: str) -> dict[str, Any]:
-    return dict(holder().scope.groups.get(group, {}))
+    documented = {name: copy.copy(o.default) for name, o in OPTIONS[group].items() if o.default is not None}
+    return {**documented, **holder().scope.groups.get(group, {})}
 
 
+def _keywords(group: str) -> Callable[[F], F]:
+    """Give a setter the signature of its options: all keywords, None leaves one as it is."""
+    def declare(function: F) -> F:
+        function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
+             for name in OPTIONS[group]], return_annotation="None")
+        return function
+    return declare
+
+
+@_keywords("pass")
 def set_pass_options(**values: Any) -> None:
     """Set pass options in the scope in force. Raises UnknownOption or PyptoValueError."""
     _set_group("pass", values)
 
 
 def get_pass_options() -> dict[str, Any]:
-    """Pass options in force."""
+    """Pass options in force, with the documented defaults of the others."""
     return _get_group("pass")
 
 
+@_keywords("host")
 def set_host_options(**values: Any) -> None:
     """Set host options; they have no effect here."""
     _set_group("host", values)
 
 
 def get_host_options() -> dict[str, Any]:
-    """Host options in force."""
+    """Host options in force, with the documented defaults of the others."""
     return _get_group("host")
 
 
+@_keywords("codegen")
 def set_codegen_options(**values: Any) -> None:
     """Set code generation options."""
     _set_group("codegen", values)
 
 
 def get_codegen_options() -> dict[str, Any]:
-    """Code generation options in force."""
+    """Code generation options in force, with the documented defaults of the others."""
     return _get_group("codegen")
 
 
+@_keywords("verify")
 def set_verify_options(**values: Any) -> None:
     """Set verify options; they have no effect here."""
     _set_group("verify", values)
 
 
 def get_verify_options() -> dict[str, Any]:
-    """Verify options in force."""
+    """Verify options in force, with the documented defaults of the others."""
     return _get_group("verify")
 
 
+@_keywords("debug")
 def set_debug_options(**values: Any) -> None:
     """Set debug options; annotations are checked in every mode here."""
     _set_group("debug", values)
 
 
 def get_debug_options() -> dict[str, Any]:
-    """Debug options in force."""
+    """Debug options in force, with the documented defaults of the others."""
     return _get_group("debug")
 
 
+@_keywords("runtime")
 def set_runtime_options(**values: Any) -> None:
     """Set run-time options; they steer the cost only."""
     _set_group("runtime", values)
 
 
 def get_runtime_options() -> dict[str, Any]:
-    """Run-time options in force."""
+    """Run-time options in force, with the documented defaults of the others."""
     return _get_group("runtime")
 
 
+@_keywords("operation")
 def set_operation_options(**values: Any) -> None:
     """Set operation options, such as combine_axis; they steer the cost only."""
     _set_group("operation", values)
 
 
 def get_operation_options() -> dict[str, Any]:
-    """Operation options in force."""
+    """Operation options in force, with the documented defaults of the others."""
     return _get_group("operation")
 
 
@@ -220,6 +196,21 @@ def get_cube_tile_shapes() -> tuple[list[int], list[int], list[int], bool]:
     return (list(t.m), list(t.k), list(t.n), t.split_k) if t else ([], [], [], False)
 
 
+def set_conv_tile_shapes(tile_l1_info: TileL1Info, tile_l0_info: TileL0Info | None = None) -> None:
+    """Tile of the following convolutions: the part of input and weight in L1, and the part of it in L0.
+
+    Raises PyptoTypeError for other objects, TileError for sizes that the chip cannot take.
+    """
+    h = holder()
+    h.scope = replace(h.scope, conv_tile=conv_tile((tile_l1_info, tile_l0_info)))
+
+
+def get_conv_tile_shapes() -> tuple[TileL1Info, TileL0Info, bool]:
+    """(L1 tile, L0 tile, whether the L0 tile was given) in force; tiles of zeros before one is set."""
+    t = holder().scope.conv_tile
+    return (t.l1, t.l0 or TileL0Info(), t.l0 is not None) if t else (TileL1Info(), TileL0Info(), False)
+
+
 def set_matrix_size(size: Sequence[int]) -> None:
     """[m, k, n] of the original NZ operand."""
     h = holder()
@@ -227,15 +218,20 @@ def set_matrix_size(size: Sequence[int]) -> None:
 
 
 def set_semantic_label(label: str) -> None:
-    """Tag of the following operations, shown in reports."""
+    """Tag of the following operations, shown in reports. It must not look like a function's name, `func8_0`."""
     if not isinstance(label, str):
         raise _error(PyptoTypeError, f"pypto.set_semantic_label takes a string, got {label!r}", "arg.type")
     h = holder()
+    if re.fullmatch(r"func\d+_\d+", label):
+        raise _error(PyptoValueError, f"pypto.set_semantic_label: {label!r} is the form of a function's name, which "
+                                      "the merge settings address; choose another label", "arg.value")
     h.scope = replace(h.scope, label=label)
 
 
-def set_print_options(*, edgeitems: int = 3, precision: int = 4, threshold: int = 1000, linewidth: int = 120) -> None:
-    """How tensors print: numpy's print options of the same names."""
+def set_print_options(*, edgeitems: int = 3, precision: int = 4, threshold: int = 10, linewidth: int = 10) -> None:
+    """How tensors print: numpy's print options of the same names. The defaults here are the documented ones; before the
+    first call tensors print with a threshold of 1000 and lines of 120.
+    """
     h = holder()
     h.scope = replace(h.scope, print_options=(edgeitems, precision, threshold, linewidth))
 
@@ -263,8 +259,19 @@ class options:
     debug_options, vec_tile_shapes, cube_tile_shapes ([m, k, n(, split)] or CubeTile), conv_tile_shapes, matrix_size.
     """
 
-    def __init__(self, name: str = "", **values: Any) -> None:
-        self.name, self.values = name, values
+    def __init__(self, name: str = "", codegen_options: dict[str, Any] | None = None,
+                 host_options: dict[str, Any] | None = None, pass_options: dict[str, Any] | None = None,
+                 runtime_options: dict[str, Any] | None = None, verify_options: dict[str, Any] | None = None,
+                 operation_options: dict[str, Any] | None = None, debug_options: dict[str, Any] | None = None,
+                 vec_tile_shapes: Sequence[int] | None = None, cube_tile_shapes: Any = None,
+                 conv_tile_shapes: Any = None, matrix_size: Sequence[int] | None = None, **unknown: Any) -> None:
+        values = {"codegen_options": codegen_options, "host_options": host_options, "pass_options": pass_options,
+                  "runtime_options": runtime_options, "verify_options": verify_options,
+                  "operation_options": operation_options, "debug_options": debug_options,
+                  "vec_tile_shapes": vec_tile_shapes, "cube_tile_shapes": cube_tile_shapes,
+                  "conv_tile_shapes": conv_tile_shapes, "matrix_size": matrix_size, **unknown}
+        self.name, self.values = name, {k: v for k, v in values.items() if v is not None}
+        values = self.values
         _changed(Scope(), values)                      # unknown names fail here, not at the first use
         self._saved = threading.local()
 
@@ -311,10 +318,11 @@ def _changed(scope: Scope, values: dict[str, Any]) -> Scope:
         elif key == "vec_tile_shapes":
             scope = replace(scope, vec_tile=_tried(_vec_tile(value)))
         elif key == "cube_tile_shapes":
-            tile = value if isinstance(value, CubeTile) else cube_tile(*value)
+            tile = (cube_tile(value.m, value.k, value.n, value.enable_split_k) if isinstance(value, CubeTile)
+                    else cube_tile(*value))
             scope = replace(scope, cube_tile=_tried(tile))
         elif key == "conv_tile_shapes":
-            scope = replace(scope, conv_tile=tuple(value) if isinstance(value, (list, tuple)) else (value,))
+            scope = replace(scope, conv_tile=conv_tile(value))
         elif key == "matrix_size":
             scope = replace(scope, matrix_size=_ints("matrix_size", value, (3,)))
         else:
@@ -337,6 +345,19 @@ def _tried(tile: Any) -> Any:
     """The tile itself, or the one that a running tile trial puts in its place."""
     running_trial = trial()
     return tile if running_trial is None else running_trial.tile(user_line(), tile)
+
+
+def conv_tile(value: Any) -> ConvTile:
+    """ConvTile of what set_conv_tile_shapes and `options(conv_tile_shapes=...)` take: it, an L1 tile, or (L1, L0)."""
+    if isinstance(value, ConvTile):
+        return value
+    l1, l0 = (*value, None)[:2] if isinstance(value, (tuple, list)) and 1 <= len(value) <= 2 else (value, None)
+    if not isinstance(l1, TileL1Info) or not (l0 is None or isinstance(l0, TileL0Info)):
+        raise _error(PyptoTypeError, "pypto.set_conv_tile_shapes takes a TileL1Info and a TileL0Info, got "
+                                     f"{type(l1).__name__} and {type(l0).__name__}", "arg.type")
+    if fault := l1.fault() or (l0 and l0.fault()):
+        raise _error(TileError, f"pypto.set_conv_tile_shapes: {fault}", "tile.conv")
+    return ConvTile(replace(l1), l0 and replace(l0))       # the caller's objects may change
 
 
 def _vec_tile(shapes: Any) -> tuple[int, ...]:

@@ -197,7 +197,7 @@ def prod(input: Tensor, dim: int, keepdim: bool = False) -> Tensor:
 _RADIX = supported("", only_950="fp32 fp16 bf16 int32 uint32 int16 uint16 int8 uint8")
 
 
-@op(kernel="topk", instr="vbitsort", cost=Cost.VEC_SORT, methods=("topk",), source=facts.API,
+@op(kernel="topk", new_arguments=("algo",), instr="vbitsort", cost=Cost.VEC_SORT, methods=("topk",), source=facts.API,
     dtypes=supported("fp32", only_0_2="fp16", unlisted="bf16 int32 int16"),
     numerics=facts.EXACT + " Equal values: the lowest index first. NaN counts as the largest value.",
     constraints=("Last axis only; 1 <= k <= its size, and k <= the last tile entry.",

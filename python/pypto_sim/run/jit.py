@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,10 +26,11 @@ from .annotations import Signature, check_arguments, defining_frame, plain_funct
 from .arrays import Argument, argument, check_overlap
 from .compiled import Compiled, ProgramCache, compile_kernel, core_args, handles, present, stepped_loops
 from .launch import Call, LastRun, apply_settings, clamps, execute, finding, fresh
+from .verify import compare_golden, ran
 
 GROUPS = ("host_options", "codegen_options", "pass_options", "runtime_options", "verify_options", "debug_options",
           "operation_options")
-FLAGS = ("new_ir", "create_new_logical_tensor", "infer_controlflow_shape", "use_cache")
+FLAGS = {"new_ir": True, "create_new_logical_tensor": False, "infer_controlflow_shape": None, "use_cache": True}
 SOC_DEVICES = {"ascend910b1": "910b1", "ascend910b2": "910b2", "ascend910b3": "910b3", "ascend910b4": "910b4"}
 
 
@@ -85,6 +87,9 @@ class Kernel:
         else:
             compiled, hit = self._compiled(call, values=True)
         execute(call, compiled, hit, self._record)
+        if call.scope.groups.get("verify", {}).get("enable_pass_verify"):
+            default = option_groups.OPTIONS["verify"]["pass_verify_error_tol"].default
+            compare_golden(self.__name__, call.scope.groups["verify"].get("pass_verify_error_tol", default))
 
     @property
     def last_run(self) -> LastRun:
@@ -137,6 +142,8 @@ class Kernel:
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
         config = active(self._config_overrides())
         name = self.__name__
+        for group, values in self.groups.items():
+            option_groups.check_versions(group, values, config.profile)
         if (line := returned_value(self.function.__code__)) is not None:
             at = f"{self.function.__code__.co_filename.rpartition('/')[2]}:{line}"
             raise PyptoValueError(message("a kernel returns nothing: write results through a parameter, `out[:] = ...`",
@@ -173,13 +180,14 @@ class Kernel:
                                   values), False
         key = (tuple(None if a is None else a.signature for a in call.arguments), digest(call.scalars),
                digest(self.function), tuple(sorted(call.symbols.items())), values,
-               (c.device, c.profile, c.numerics), (scope.vec_tile, scope.cube_tile, scope.matrix_size, scope.label,
-                                                   scope.options_text()))
+               (c.device, c.profile, c.numerics), (scope.vec_tile, scope.cube_tile, scope.conv_tile is None,
+                                                   scope.matrix_size, scope.label, scope.options_text()))
         return self.cache.get(key, lambda: compile_kernel(call.function, call.kernel, call.arguments, call.scalars, c,
                                                           scope, call.symbols, values))
 
     def _record(self, last: LastRun) -> None:
         self._local.last = self._last = last
+        ran(self.__name__, last)
 
     def _inline(self, session: Session, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         tensors, scalars = self.signature.bind(args, kwargs, session.config.profile in ("lenient", "guide"))
@@ -228,6 +236,9 @@ class CostStepper(Stepper):
     complete = False                          # all have
     why = ""
 
+    def tensor_values(self, t: Tensor) -> None:
+        """No data: this run is for the cost."""
+
     def _load(self, t: Tensor, index: tuple[Any, ...]) -> Any:
         if not self.complete and (t.arg not in self.given or t.arg in self.written):
             raise self.error(NeedsData, f"the kernel cannot be traced ({self.why}), and stepping it reads an "
@@ -264,3 +275,10 @@ def jit(function: Callable[..., Any] | None = None, **keywords: Any) -> Any:
     if function is not None:
         return Kernel(function, groups, flags, overrides)
     return lambda f: Kernel(f, groups, flags, overrides)
+
+
+jit.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [inspect.Parameter("function", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None,
+                       annotation="Callable[..., Any] | None"),
+     *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=FLAGS.get(name), annotation="Any")
+       for name in (*GROUPS, *FLAGS, *KEYS))], return_annotation="Any")

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..enums import SatStatus
 from ..errors import PyptoTypeError, PyptoValueError, PyptoZeroDivisionError
 from . import context
 
@@ -156,6 +157,27 @@ class SymbolicScalar:
     def simplify(self) -> SymbolicScalar:
         """Itself: scalars are always in normal form."""
         return self
+
+    def as_expr(self) -> SymbolicScalar:
+        """Itself: an expression stays one."""
+        return self
+
+    def as_var(self) -> SymbolicScalar:
+        """Itself: marking as a variable has no effect on values."""
+        return self
+
+    @staticmethod
+    def check(conds: Any) -> SatStatus:
+        """SAT when all conditions hold, UNSAT when one does not, UNKNOWN when that depends on free symbols.
+
+        conds: a SymbolicScalar or a list of them. Conditions of a running kernel have values, so the answer is never
+        UNKNOWN there.
+        """
+        found = [scalar(c) for c in (conds if isinstance(conds, (list, tuple)) else [conds])]
+        concrete = [bool(c) if c.is_concrete() else None for c in found]
+        if False in concrete:
+            return SatStatus.UNSAT
+        return SatStatus.UNKNOWN if None in concrete else SatStatus.SAT
 
     @staticmethod
     def tenary(cond: int | SymbolicScalar, a: int | SymbolicScalar, b: int | SymbolicScalar) -> SymbolicScalar:

@@ -340,6 +340,10 @@ class Session:
         """Text of a tensor with its values."""
         raise NotImplementedError
 
+    def tensor_values(self, t: Tensor) -> Any:
+        """A copy of a tensor's data as a numpy array; None in a run without data."""
+        raise NotImplementedError
+
     def release(self, t: Tensor) -> None:
         """The Python handle is gone."""
 

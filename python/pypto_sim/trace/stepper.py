@@ -85,6 +85,10 @@ class Stepper(Session):
         return np.array2string(self.values(t), edgeitems=edge, precision=precision, threshold=threshold,
                                max_line_width=width)
 
+    def tensor_values(self, t: Tensor) -> np.ndarray | None:
+        self.use(t)
+        return self.values(t.pending() if t.pending else t)
+
     def values(self, t: Tensor) -> np.ndarray:
         """A copy of the tensor's data; poison outside its valid box."""
         return np.frombuffer(self.machine.read(t.key), t.dtype.np_dtype).reshape(t.static_shape)

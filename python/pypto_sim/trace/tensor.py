@@ -131,6 +131,51 @@ class Tensor:
         """What set_cache_policy has set, False before."""
         return self.__dict__.get("cache_policy", {}).get(policy, False)
 
+    # --- handles of the framework: here a tensor is its own base
+    @classmethod
+    def from_base(cls, base: Tensor) -> Tensor:
+        """The tensor of what `base()` gave."""
+        if not isinstance(base, Tensor):
+            raise PyptoTypeError(f"Tensor.from_base takes what Tensor.base() gave, got {type(base).__name__}")
+        return base
+
+    @classmethod
+    def from_logical_tensor(cls, logical_tensor: Tensor) -> Tensor:
+        """The tensor of what `logical_tensor()` gave."""
+        if not isinstance(logical_tensor, Tensor):
+            raise PyptoTypeError("Tensor.from_logical_tensor takes what Tensor.logical_tensor() gave, got "
+                                 f"{type(logical_tensor).__name__}")
+        return logical_tensor
+
+    def base(self) -> Tensor:
+        """What the framework wraps; here the tensor itself."""
+        return self
+
+    def logical_tensor(self) -> Tensor:
+        """The compiler's tensor; here the tensor itself."""
+        return self
+
+    def set_logical_tensor(self, logical_tensor: Tensor) -> None:
+        """Bind to the contents of another tensor: `t[:] = other`."""
+        self.move(logical_tensor)
+
+    def to_tensor(self, name: str = "") -> Tensor:
+        """The tensor itself, named `name` where that is given."""
+        if name:
+            self.name = name
+        return self
+
+    def is_empty(self) -> bool:
+        """True without storage: an annotation."""
+        return self.home is None and self.data is None
+
+    def copy(self, name: str = "") -> Tensor:
+        """An unwritten tensor of the same shape and element type."""
+        if self.home is None:
+            return Tensor(list(self.declared) if self.declared is not None else None, self.dtype, name,
+                          self.given_format)
+        return context.current().declare(self.static_shape, self.dtype, name)
+
     # --- reading and writing parts
     def __getitem__(self, index: Any) -> Any:
         from ..registry import REGISTRY
