@@ -240,19 +240,19 @@ class Check:
     # --- results ----------------------------------------------------------------------------------------------------
     def emit(self, shape: Sequence[int], dtype: DataType, valid: Valid, ins: Sequence[Tensor], *,
              spec: OpSpec | None = None, ints: Sequence[int] = (), floats: Sequence[float] = (),
-             scalars: Sequence[Any] = ()) -> Tensor:
-        """Emit one core row with one result."""
+             scalars: Sequence[Any] = (), reads: bool = True) -> Tensor:
+        """Emit one core row with one result. reads: False when the operands' data is not looked at."""
         return self.emit_all([Out(tuple(shape), dtype, valid)], ins, spec=spec, ints=ints, floats=floats,
-                             scalars=scalars)[0]
+                             scalars=scalars, reads=reads)[0]
 
     def emit_all(self, outs: Sequence[Out], ins: Sequence[Tensor], *, spec: OpSpec | None = None,
                  ints: Sequence[int] = (), floats: Sequence[float] = (),
-                 scalars: Sequence[Any] = ()) -> tuple[Tensor, ...]:
+                 scalars: Sequence[Any] = (), reads: bool = True) -> tuple[Tensor, ...]:
         """Emit one core row, after the check that its tiles fit."""
         spec = spec or self.spec
         tile = prepare(self.session, spec, outs, ins, tuple(ints), name=self.name)
         return self.session.emit(spec, list(outs), list(ins), ints=tuple(ints), floats=tuple(floats),
-                                 scalars=tuple(scalars), vec_tile=tile)
+                                 scalars=tuple(scalars), vec_tile=tile, reads=reads)
 
 
 def session() -> Session:

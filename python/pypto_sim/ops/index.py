@@ -157,7 +157,7 @@ def _marked(check: Check, input: Tensor, index: Tensor, error: str) -> Tensor:
     """
     from .move import view
     session, scope = check.session, check.session.scope
-    input, index = (t if t.is_arg else view(t) for t in (input, index))
+    input, index = (t if t.memory >= 0 else view(t) for t in (input, index))
     made: list[tuple[Any, Tensor]] = []             # (body, elements)
 
     def elements() -> Tensor:
@@ -313,7 +313,7 @@ def scatter_(input: Tensor, dim: int, index: Tensor, src: Tensor | Element | flo
 
 def write_back(check: Check, target: Tensor, result: Tensor) -> None:
     """`result` becomes the contents of `target`: the documented in-place operations."""
-    if target.is_arg:
+    if target.memory >= 0:
         check.session.assemble(target, result, [0] * len(shape_of(target)), in_place=True)
     else:
         check.session.set(target, result)

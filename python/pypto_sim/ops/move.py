@@ -231,8 +231,12 @@ def reshape(input: Tensor, shape: Sequence[int], *, valid_shape: Sequence[int | 
     if math.prod(sizes) != count:
         check.rule("shape.mismatch", f"`shape` {sizes} has {math.prod(sizes)} elements, `input` {source} has {count}")
     given = valid_arg(check, valid_shape, sizes)
-    return check.emit(sizes, input.dtype, or_full(given or sizes, sizes), [input],
-                      ints=(given is not None, bool(inplace)), scalars=given or ())
+    out = check.emit(sizes, input.dtype, or_full(given or sizes, sizes), [input],
+                     ints=(given is not None, bool(inplace)), scalars=given or (),
+                     reads=not (inplace and input.memory >= 0))
+    if inplace and input.memory >= 0:
+        out.alias, out.name = input.memory, out.name or input.name
+    return out
 
 
 @op(kernel="unsqueeze", cost=Cost.VIEW, dtypes=ANY, ranks=(1, 6), methods=("unsqueeze",), reference=np.expand_dims,

@@ -301,7 +301,7 @@ def atomic_add(src: Tensor, offsets: Sequence[int | SymbolicScalar], dst: Tensor
     with check.session.label("atomic_add"):
         old = view(dst, shape, at, valid_shape=valid_list(src))
         total = binary_step(check, REGISTRY["add"], old, src)
-        if dst.is_arg:
+        if dst.memory >= 0:
             check.session.assemble(dst, total, at, in_place=True)
         else:
             check.session.assemble(dst, total, at)

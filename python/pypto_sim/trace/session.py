@@ -176,13 +176,14 @@ class Session:
     # --- items
     def emit(self, spec: OpSpec, outs: Sequence[Out], ins: Sequence[Tensor], *, ints: Sequence[int] = (),
              floats: Sequence[float] = (), scalars: Sequence[int | SymbolicScalar] = (),
-             vec_tile: Sequence[int] | None = None) -> tuple[Tensor, ...]:
+             vec_tile: Sequence[int] | None = None, reads: bool = True) -> tuple[Tensor, ...]:
         """One operation of the core (docs/core_operations.md). Returns one handle per `outs`.
 
-        `vec_tile` overrides the tile of the scope. Raises HandleError for a tensor of another launch.
+        `vec_tile` overrides the tile of the scope; reads: False when the operands' data is not looked at. Raises
+        HandleError for a tensor of another launch.
         """
         for t in ins:
-            self.use(t)
+            self.use(t, reads)
         self.check_scalars(scalars)
         results = tuple(self._handle(o.shape, o.dtype, o.valid) for o in outs)
         tile = self.scope.vec_tile if vec_tile is None else tuple(int(v) for v in vec_tile)
@@ -203,6 +204,10 @@ class Session:
         self.use(dst, reads=False)
         if dst.is_arg:
             raise InternalError("arguments are written by assemble")
+        if dst.alias >= 0:
+            self.rule("output.unwritten", f"`{dst.name}` reshaped in place gets a new value here, which writes nothing "
+                      "to the argument: use pypto.assemble(x, offsets, reshaped)")
+            dst.alias = -1
         self._set(dst, src)
 
     def assemble(self, dst: Tensor, src: Tensor, offsets: Sequence[int | SymbolicScalar], *,
@@ -216,7 +221,7 @@ class Session:
         self.check_scalars(offsets)
         keys = tuple(map(key, offsets))
         self._check_overlap(dst, src, keys)
-        if dst.is_arg:
+        if dst.memory >= 0:
             self._wrote(dst, in_place)
         self._assemble(dst, src, keys)
 
@@ -231,7 +236,7 @@ class Session:
         """Write one element of an INT32 tensor."""
         self.use(t, reads=False)
         self.check_scalars((value, *index))
-        if t.is_arg:
+        if t.memory >= 0:
             self._wrote(t)
         self._store(t, key(value), tuple(map(key, index)))
 
@@ -241,22 +246,24 @@ class Session:
         if not isinstance(t, Tensor) or t.home is None:
             raise self.error(HandleError, f"expected a tensor of this kernel, got {type(t).__name__}: {t!r:.80}")
         self.check_home(t)
-        if reads and t.is_arg:
-            self.read.add(t.arg)
-            if t.arg in self._block_writes:
+        number = t.memory
+        if reads and number >= 0:
+            self.read.add(number)
+            if number in self._block_writes:
                 self._read_write(t)
-            self._block_reads.add(t.arg)
+            self._block_reads.add(number)
 
     def _wrote(self, t: Tensor, in_place: bool = False) -> None:
-        if t.arg in self.read_only:
+        number = t.memory
+        if number in self.read_only:
             raise self.error(PyptoValueError, f"argument `{t.name}` is written, but its memory is read-only",
                              rule="arg.read_only")
-        self.written.add(t.arg)
+        self.written.add(number)
         if in_place:
             return
-        if t.arg in self._block_reads:
+        if number in self._block_reads:
             self._read_write(t)
-        self._block_writes.add(t.arg)
+        self._block_writes.add(number)
 
     def _read_write(self, t: Tensor) -> None:
         self.rule("arg.read_write", f"argument `{t.name}` is both read and written in one block: PyPTO refuses it "

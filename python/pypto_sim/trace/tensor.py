@@ -35,6 +35,7 @@ class Tensor:
     home: Any = None               # the launch or traced body that made the handle; None: an annotation
     key: Any = None                # name in the trace, or tensor id of the core while stepping
     arg: int = -1                  # number among the tensor arguments
+    alias: int = -1                # for an argument reshaped in place: its number
     axes: tuple[Any, ...] | None = None   # for an argument with dynamic axes: ints and SymbolicScalars
     look_up: Any = None            # for a gather that may stand for an embedding look-up: (table, index, scope)
     pending: Any = None            # for such a gather: gives its elements when something else uses it
@@ -100,6 +101,11 @@ class Tensor:
     def is_arg(self) -> bool:
         """True for an argument of the kernel: memory, not a value."""
         return self.arg >= 0
+
+    @property
+    def memory(self) -> int:
+        """Number of the argument whose memory this is, directly or reshaped in place; -1: a value."""
+        return self.arg if self.arg >= 0 else self.alias
 
     @property
     def shape(self) -> list[Any]:
@@ -254,7 +260,9 @@ class Tensor:
         if not isinstance(other, Tensor):
             raise session.error(PyptoTypeError, f"`t[:] = x` takes a tensor, got {type(other).__name__}; use "
                                 "pypto.full for a constant")
-        if self.is_arg:
+        if other is self:               # `cache.move(scatter_update(cache, ...))`: written already
+            session.use(self, reads=False)
+        elif self.is_arg:
             REGISTRY["assemble"].function(other, [0] * self.dim, self)
         else:
             session.set(self, other)

@@ -54,6 +54,7 @@ private:
     }
 
     void add(const Item& it, int32_t copy) {
+        if (it.kind == ItemKind::OP && p_.tensors[p_.id_at(p_.ops[it.a].outs)[0]].alias != NONE) return;   // an argument's memory
         if (size_t(copy) >= copies_.size()) copies_.resize(copy + 1);
         copies_[copy] = scalars_;
         path_.steps.push_back({&it, copy});
@@ -82,7 +83,8 @@ private:
 
     void load(const Item& it) {
         const TensorInfo& t = p_.tensors[it.b];
-        const ArgumentData* arg = t.kind == TensorKind::ARG && size_t(t.arg_index) < data_.size() ? &data_[t.arg_index] : nullptr;
+        const int number = p_.tensors[t.alias == NONE ? it.b : t.alias].arg_index;
+        const ArgumentData* arg = number >= 0 && size_t(number) < data_.size() ? &data_[number] : nullptr;
         int64_t at = 0;
         for (int d = 0; d < it.span.count; ++d) {
             const int64_t i = evaluate(p_, p_.id_at(it.span)[d], scalars_);

@@ -85,7 +85,7 @@ void check_written(const Program& program, const std::vector<CompiledRoot>& root
     for (const CompiledRoot& r : roots) written.insert(r.output_slots.begin(), r.output_slots.end());
     for (const CompiledRoot& r : roots)
         for (Id slot : r.input_slots)
-            if (program.tensors[slot].kind != TensorKind::ARG && !written.count(slot))
+            if (!program.tensors[slot].global() && !written.count(slot))
                 throw ReadBeforeWrite("local tensor " + program.tensors[slot].name + " is read before any write");
 }
 
@@ -94,7 +94,7 @@ std::string run(const Program& program, const std::vector<ArgumentData>& data) {
     std::set<Id> crossing;
     for (const RootPath& path : flow.roots) crossing.merge(outside_reads(program, path));
     for (size_t i = 0; i < program.tensors.size(); ++i)
-        if (program.tensors[i].kind == TensorKind::ARG) crossing.insert(Id(i));
+        if (program.tensors[i].global()) crossing.insert(Id(i));
     LeafLibrary library;
     std::set<std::string> unmodelled;
     std::vector<CompiledRoot> roots;

@@ -8,7 +8,7 @@ namespace npu::lowering {
 
 std::set<Id> outside_reads(const Program& p, const RootPath& path) {
     std::set<Id> made, read;
-    auto use = [&](Id t) { if (!made.count(t) && p.tensors[t].kind != TensorKind::ARG) read.insert(t); };
+    auto use = [&](Id t) { if (!made.count(t) && !p.tensors[t].global()) read.insert(t); };
     for (const PathStep& s : path.steps) {
         const Item& it = *s.item;
         if (it.kind == ItemKind::OP) {
@@ -164,7 +164,7 @@ void TensorGraphBuilder::assemble(const Item& it) {
     const Offset at = offset(it.span);
     const int32_t from = use(it.b);
     const TensorInfo& target = p_.tensors[it.a];
-    const bool global = target.kind == TensorKind::ARG || (crossing_.count(it.a) && !declared_.count(it.a));
+    const bool global = target.global() || (crossing_.count(it.a) && !declared_.count(it.a));
     bool covers = root_.graph.tensors[from].shape == target.shape && at.is_static();
     for (int d = 0; d < at.rank; ++d) covers &= at.d[d].at == 0;
     if (global && covers && !written_.count(it.a)) {

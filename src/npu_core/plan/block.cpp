@@ -90,7 +90,7 @@ private:
             if (b_.externals[i].tensor == t) e = static_cast<Id>(i);
         if (e == NONE) {
             e = static_cast<Id>(b_.externals.size());
-            b_.externals.push_back({t, p_.tensors[t].kind == TensorKind::ARG});
+            b_.externals.push_back({t, p_.tensors[t].global()});
         }
         Id id = tensor(p_.tensors[t].shape, p_.tensors[t].dtype);
         b_.tensors[id].external = e;
@@ -139,8 +139,7 @@ private:
         op_ = nullptr;
         Id dst = item_->a, src = read(item_->b);
         Id target;
-        const bool is_arg = p_.tensors[dst].kind == TensorKind::ARG;
-        if (is_arg || (!current_.count(dst) && !declared_.count(dst) && crossing_.count(dst))) {
+        if (p_.tensors[dst].global() || (!current_.count(dst) && !declared_.count(dst) && crossing_.count(dst))) {
             target = external_out(dst);
         } else if (auto it = open_.find(dst); it != open_.end()) {
             target = it->second;
@@ -546,7 +545,7 @@ std::unordered_set<Id> crossing_locals(const Program& program) {
     std::unordered_set<Id> crossing;
     std::function<void(Id, std::unordered_set<Id>)> walk = [&](Id body, std::unordered_set<Id> defined) {
         auto read = [&](Id t) {
-            if (program.tensors[t].kind == TensorKind::LOCAL && !defined.count(t)) crossing.insert(t);
+            if (!program.tensors[t].global() && !defined.count(t)) crossing.insert(t);
         };
         for (const Item& item : program.bodies[body].items) {
             switch (item.kind) {

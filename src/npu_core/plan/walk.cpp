@@ -162,7 +162,7 @@ private:
     }
     // Arguments and slots are themselves, other tensors are numbered by their first appearance in the root function.
     uint64_t name_of(Id t) {
-        if (p_.tensors[t].kind == TensorKind::ARG || crossing_.count(t)) return static_cast<uint64_t>(t) << 32;
+        if (p_.tensors[t].global() || crossing_.count(t)) return static_cast<uint64_t>(t) << 32;
         if (stamp_[t] != block_) {
             stamp_[t] = block_;
             number_[t] = next_number_++;
@@ -221,6 +221,7 @@ private:
             switch (item.kind) {
                 case ItemKind::OP: {
                     const npu::Op& op = p_.ops[item.a];
+                    if (p_.tensors[p_.id_at(op.outs)[0]].alias != NONE) break;   // another shape of an argument
                     visit(item);
                     if (op.options != NONE) options_ = op.options;
                     if (op.scalars.count > 0 && op_rows()[op.row].kernel == "view") {
@@ -239,9 +240,9 @@ private:
                 case ItemKind::ASSEMBLE:
                     visit(item);
                     place(item.span, p_.tensors[item.a].shape.rank);
-                    written_[item.a] = 1;
+                    written(item.a);
                     break;
-                case ItemKind::STORE: written_[item.a] = 1; break;
+                case ItemKind::STORE: written(item.a); break;
                 case ItemKind::LOAD: load(item); break;
                 case ItemKind::BLOCK: flush(); break;
                 case ItemKind::TRAP: throw TrapSignal{item.a};   // the kernel raises here, whatever the model
@@ -255,11 +256,18 @@ private:
         }
     }
 
+    void written(Id t) {
+        written_[t] = 1;
+        if (p_.tensors[t].alias != NONE) written_[p_.tensors[t].alias] = 1;
+    }
+
     void load(const Item& item) {
         const size_t slot = static_cast<size_t>(item.a);
         const TensorInfo& t = p_.tensors[item.b];
         std::string name = (t.name.empty() ? "tensor" : t.name) + "[";
-        bool known = t.kind == TensorKind::ARG && !written_[item.b];
+        const Id base = t.alias == NONE ? item.b : t.alias;
+        const int argument = p_.tensors[base].arg_index;
+        bool known = argument >= 0 && !written_[base];
         int64_t index = 0;
         for (int i = 0; i < item.span.count; ++i) {
             const Scalar s = eval(p_.id_at(item.span)[i]);
@@ -271,8 +279,8 @@ private:
         slot_name_[slot] = name;
         slots_[slot] = {};
         if (auto a = assumed(name, line_of(item))) { slots_[slot] = *a; return; }
-        if (!known || t.arg_index >= static_cast<int>(data_.size())) return;
-        const IntData& d = data_[static_cast<size_t>(t.arg_index)];
+        if (!known || argument >= static_cast<int>(data_.size())) return;
+        const IntData& d = data_[static_cast<size_t>(argument)];
         const int64_t size = dtype_size_bytes(t.dtype);
         if (!d.data || (index + 1) * size > d.bytes) return;
         const uint8_t* at = d.data + index * size;

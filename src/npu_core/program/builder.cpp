@@ -160,6 +160,10 @@ void Builder::op(const OpRequest& r) {
     op.label = r.label;
     legaliser_.op(p_, op);
     p_.ops.push_back(op);
+    if (static_cast<Opcode>(code) == Opcode::RESHAPE && r.ints.size() > 1 && r.ints[1]) {
+        const TensorInfo& x = p_.tensors[r.ins[0]];
+        p_.tensors[r.outs[0]].alias = x.kind == TensorKind::ARG ? r.ins[0] : x.alias;
+    }
 }
 
 void Builder::decl(Id t, int32_t line) {

@@ -40,6 +40,9 @@ struct TensorInfo {
     TensorKind kind;
     int arg_index = -1;      // position among the tensor arguments, for ARG
     std::string name;        // what messages call it
+    Id alias = NONE;         // argument whose memory it is (reshape in place)
+
+    bool global() const { return kind == TensorKind::ARG || alias != NONE; }
 };
 
 struct Span { int32_t begin = 0, count = 0; };  // range of a pool

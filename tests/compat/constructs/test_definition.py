@@ -51,7 +51,7 @@ def test_factory_with_activation_from_the_closure():
     close(both(kernel, x, np.zeros_like(x))[1], y / (1 + np.exp(-y)))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def cached_kernel(cols):
     return make_scale(2, cols, 3.0)
 
@@ -223,7 +223,8 @@ def test_rank_below_the_ellipsis_and_named_axes():
             size *= n
         pypto.set_vec_tile_shapes(*([1] + list(inner)))
         for b in pypto.loop(x.shape[0]):
-            pypto.assemble(pypto.view(x, [1, *inner], [b] + [0] * len(inner)) * float(size), [b] + [0] * len(inner), out)
+            at = [b] + [0] * len(inner)
+            pypto.assemble(pypto.view(x, [1, *inner], at) * float(size), at, out)
     for shape in ((2, 16), (3, 2, 16), (2, 2, 3, 8)):
         x = f32(*shape)
         close(both(kernel, x, np.zeros_like(x))[1], x.astype(np.float64) * np.prod(shape[1:]))

@@ -1,4 +1,4 @@
-"""Loops of production kernels: unrolling, begin and end, nested bounds read from tables, scalars from earlier writes."""
+"""Loops of production kernels: unrolling, begin and end, nested bounds read from tables, scalars from writes."""
 import ml_dtypes
 import numpy as np
 import pytest
@@ -245,12 +245,12 @@ def test_scalar_from_a_computed_local():
 
 
 def test_counts_and_offsets_computed_in_the_kernel():
-    """Tokens are counted per expert, offsets follow by a running sum, then tokens are placed: as expert sorting does."""
+    """Expert sorting: tokens are counted per expert, offsets follow by a running sum, then tokens are placed."""
     experts = 4
 
     @pypto.frontend.jit
-    def kernel(ids: pypto.Tensor([DYN], I32), counts: pypto.Tensor([experts], I32), offsets: pypto.Tensor([experts], I32),
-               place: pypto.Tensor([DYN], I32)):
+    def kernel(ids: pypto.Tensor([DYN], I32), counts: pypto.Tensor([experts], I32),
+               offsets: pypto.Tensor([experts], I32), place: pypto.Tensor([DYN], I32)):
         for e in pypto.loop(experts, name="ZERO", idx_name="e"):
             counts[e] = 0
         for t in pypto.loop(ids.shape[0], name="COUNT", idx_name="t", submit_before_loop=True):

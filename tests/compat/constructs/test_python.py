@@ -71,7 +71,7 @@ def test_nested_functions_and_lambdas():
     def kernel(x, out):
         def silu(t):
             return t / (pypto.exp(-t) + 1.0)
-        scale = lambda t, s=1 / math.sqrt(16): t * s  # noqa: E731
+        scale = lambda t: t * (1 / math.sqrt(16))  # noqa: E731
         pypto.set_vec_tile_shapes(8, 16)
         for i in pypto.loop(2):
             out[i * 4:i * 4 + 4, :] = scale(silu(x[i * 4:i * 4 + 4, :]))
