@@ -85,11 +85,16 @@ class Machine:
 
 def plan_and_cost(program: Program, device: Mapping[str, float], model: str, int_args: Sequence[Any | None],
                   assume: dict[str, tuple[int, int]]) -> dict[str, Any]:
-    """Cost-only run of a finished Program. `device`: flat "section.key" -> number of the device table. `int_args`: for
+    """Cost-only run of a finished Program. `device`: flat "section.key" -> number of the device table (model "official"
+    reads none of them). `int_args`: for
     each ARG its integer data (uint8 view) or None. Returns the fields of result.estimate.Estimate that the core knows,
     "device_keys" (values in use), "instances" and "detail" (what tools and reports read). Raises CoreError with code
     "needs_data" naming the scalar and line, or "capacity" with a JSON text: op, tile, fits, memory, bytes, limit and
     live."""
+
+def official_record(program: Program, int_args: Sequence[Any | None], assume: dict[str, tuple[int, int]]) -> dict[str, Any]:
+    """What the public 0.2.0 simulator reports of a run, with its names and counting; CoreError as plan_and_cost, and
+    "not_simulated" for an operation it cannot run."""
 
 # Single kernels of the instruction set in use, for tests and benchmarks. Arrays are uint8 views of contiguous memory;
 # op numbers are those of npu::Unary, Binary and Compare; types are DataType codes; reductions 0 sum, 1 max, 2 min.

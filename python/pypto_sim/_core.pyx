@@ -664,7 +664,7 @@ def kernel_gemm(a, int a_type, a_strides, b, int b_type, b_strides, bias, c, siz
             single_gemm_i8(&av[0], a_step, &bv[0], b_step, first, &cv[0], size, cut)
         else:
             single_gemm(&av[0], a_type, a_step, &bv[0], b_type, b_step, first, &cv[0], size, cut)
-cdef extern from "npu_core/plan/estimate.h" namespace "npu::plan" nogil:
+cdef extern from "npu_core/program/cost_report.h" namespace "npu" nogil:
     cdef cppclass IntData:
         const uint8_t* data
         int64_t bytes
@@ -673,25 +673,24 @@ cdef extern from "npu_core/plan/estimate.h" namespace "npu::plan" nogil:
         int64_t low, high
     cdef cppclass EstimateReport:
         string json, code, message, line
+
+cdef extern from "npu_core/plan/estimate.h" namespace "npu::plan" nogil:
     EstimateReport cpp_plan_and_cost "npu::plan::plan_and_cost"(
-        const CppProgram& p, const unordered_map[string, double]& device, const string& model, const vector[IntData]& data,
+        const CppProgram& p, const unordered_map[string, double]& device, const vector[IntData]& data,
         const vector[Assumed]& assume) except +
 
+cdef extern from "npu_core/lowering/estimate.h" namespace "npu::lowering" nogil:
+    EstimateReport official_estimate(
+        const CppProgram& p, const vector[IntData]& data, const vector[Assumed]& assume) except +
+    EstimateReport cpp_official_record "npu::lowering::official_record"(
+        const CppProgram& p, const vector[IntData]& data, const vector[Assumed]& assume) except +
 
-def plan_and_cost(Program program, device, str model, int_args, assume):
-    cdef unordered_map[string, double] table
-    cdef vector[IntData] data
-    cdef vector[Assumed] assumed
+
+cdef list int_data(int_args, vector[IntData]& data):
+    """Appends one entry per argument; the list keeps the buffers alive."""
     cdef IntData d
-    cdef Assumed a
     cdef ArgBuffer b
-    cdef EstimateReport r
-    cdef string name = model.encode()
     cdef list held = []
-    if not program.builder.get().finished():
-        raise RuntimeError("finish() the Program before plan_and_cost()")
-    for key, value in device.items():
-        table[key.encode()] = value
     for array in int_args:
         d.data = NULL
         d.bytes = 0
@@ -701,14 +700,10 @@ def plan_and_cost(Program program, device, str model, int_args, assume):
             d.data = <const uint8_t*>b.view.buf
             d.bytes = b.view.len
         data.push_back(d)
-    for key, (low, high) in assume.items():
-        a.key = str(key).encode()
-        a.low = low
-        a.high = high
-        assumed.push_back(a)
-    cdef const CppProgram* p = &program.builder.get().program()
-    with nogil:
-        r = cpp_plan_and_cost(p[0], table, name, data, assumed)
+    return held
+
+
+cdef dict result_of(const EstimateReport& r):
     if r.code == b"interrupted":
         raised()
     if r.code.size():
@@ -716,38 +711,48 @@ def plan_and_cost(Program program, device, str model, int_args, assume):
     return json.loads(text(r.json))
 
 
-cdef extern from "npu_core/lowering/report.h" namespace "npu::lowering" nogil:
-    cdef cppclass ArgumentData:
-        const uint8_t* data
-        int64_t bytes
-    cdef cppclass OfficialReport:
-        string json, code, message, line, memory
-        int64_t bytes, limit
-    OfficialReport cpp_official_report "npu::lowering::official_report"(
-        const CppProgram& p, const vector[ArgumentData]& data) except +
+cdef vector[Assumed] assumed_values(assume):
+    cdef vector[Assumed] assumed
+    cdef Assumed a
+    for key, (low, high) in assume.items():
+        a.key = str(key).encode()
+        a.low = low
+        a.high = high
+        assumed.push_back(a)
+    return assumed
 
 
-def official_record(Program program, int_args):
-    """Record of the public simulator's fields (dict), or CoreError(code, message, line, memory, bytes, limit)."""
-    cdef vector[ArgumentData] data
-    cdef ArgumentData d
-    cdef ArgBuffer b
-    cdef OfficialReport r
-    cdef list held = []
+def plan_and_cost(Program program, device, str model, int_args, assume):
+    """Fields of an estimate. device: numbers of a device table, which only model "calibrated" reads."""
+    cdef unordered_map[string, double] table
+    cdef vector[IntData] data
+    cdef vector[Assumed] assumed = assumed_values(assume)
+    cdef EstimateReport r
+    cdef cbool official = model == "official"
+    cdef list held = int_data(int_args, data)
+    if not official and model != "calibrated":
+        raise CoreError("usage", f"model is official or calibrated, not {model}", "")
+    if official and device.get("chip.is_950", 0):
+        raise CoreError("usage", "the official model has no 950 table: its constants cover A2/A3 only", "")
     if not program.builder.get().finished():
-        raise RuntimeError("finish() the Program before official_record()")
-    for array in int_args:
-        d.data = NULL
-        d.bytes = 0
-        if array is not None:
-            b = ArgBuffer(array)
-            held.append(b)
-            d.data = <const uint8_t*>b.view.buf
-            d.bytes = b.view.len
-        data.push_back(d)
+        raise RuntimeError("finish() the Program before plan_and_cost()")
+    for key, value in device.items():
+        table[key.encode()] = value
     cdef const CppProgram* p = &program.builder.get().program()
     with nogil:
-        r = cpp_official_report(p[0], data)
-    if r.code.size():
-        raise CoreError(text(r.code), text(r.message), text(r.line), text(r.memory), r.bytes, r.limit)
-    return json.loads(text(r.json))
+        r = official_estimate(p[0], data, assumed) if official else cpp_plan_and_cost(p[0], table, data, assumed)
+    return result_of(r)
+
+
+def official_record(Program program, int_args, assume):
+    """Fields that the public simulator reports of a run (dict)."""
+    cdef vector[IntData] data
+    cdef vector[Assumed] assumed = assumed_values(assume)
+    cdef EstimateReport r
+    cdef list held = int_data(int_args, data)
+    if not program.builder.get().finished():
+        raise RuntimeError("finish() the Program before official_record()")
+    cdef const CppProgram* p = &program.builder.get().program()
+    with nogil:
+        r = cpp_official_record(p[0], data, assumed)
+    return result_of(r)

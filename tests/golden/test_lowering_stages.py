@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-lowering = pytest.importorskip("pypto_sim._lowering")
+lowering = pytest.importorskip("pypto_sim._lowering", reason="built with -C cmake.define.NPU_STAGE_TESTS=ON")
 
 ATTRIBUTES = ("axis", "scalar", "trans_a", "trans_b", "direct")
 

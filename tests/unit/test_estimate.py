@@ -394,41 +394,8 @@ def test_wrong_calls():
 
 def test_operations_without_a_rule_are_named():
     kernel, args = unary(32, 512, (8, 512), pypto.tanh)
-    assert any("TANH" in text for text in pypto.estimate(kernel, *args, model="official").unmodelled)
+    assert any("tanh" in text for text in pypto.estimate(kernel, *args, model="official").unmodelled)
     assert pypto.estimate(kernel, *args).unmodelled == ()
-
-
-# --- the public simulator
-
-@pytest.fixture(scope="module")
-def official(shared_dir):
-    import importlib.util
-    from pathlib import Path
-    path = Path(__file__).resolve().parents[2] / "tools" / "official.py"
-    spec = importlib.util.spec_from_file_location("official_tool", path)
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    kernels = tool.load(str(shared_dir / "official_sim" / "kernels.py")).KERNELS
-    reference = json.loads((shared_dir / "official_sim" / "reference.json").read_text())["kernels"]
-    return tool.run(kernels, reference, [n for n in kernels if n in reference and not n.startswith("size_")])
-
-
-@pytest.mark.parametrize(("field", "share"), [
-    ("tasks", 1.0), ("task_by_core", 1.0), ("device_tasks", 1.0), ("gm_in", 0.97), ("gm_out", 0.97), ("ops", 0.96),
-    ("op_cycles", 0.96), ("task_lengths", 0.94), ("leaf_executed", 0.94), ("edges", 0.97), ("aicore_span", 0.88),
-    ("cycles", 0.87)])
-def test_share_of_kernels_equal_to_the_public_simulator(official, field, share):
-    count = official["summary"][field]
-    assert count["of"] > 150
-    assert count["exact"] / count["of"] >= share, f"{field}: {count['exact']} of {count['of']}"
-
-
-@pytest.mark.parametrize(("name", "memory", "size"), [
-    ("cap_ub_add_256x512", "UB", 524288), ("cap_l1_k4096", "L1", 1048576), ("cap_l0b_256x256", "L0B", 131072),
-    ("whole_4096_8", "UB", 196864)])
-def test_refusals(official, name, memory, size):
-    error = official["kernels"][name]["error"]
-    assert error["memory"] == memory and error["bytes"] >= size
 
 
 # --- laws

@@ -101,9 +101,10 @@ def test_bias_is_loaded_once_per_column_of_tiles():
     assert e["detail"]["ops"]["L1_TO_BT"] == 4 and e["peak_bytes"]["BT"] == 512
 
 
-def test_capacity_fault_is_data():
+@pytest.mark.parametrize("model", ["calibrated", "official"])
+def test_capacity_fault_is_data(model):
     with pytest.raises(_core.CoreError) as caught:
-        planned(matmul_program(256, 256, 256, (256, 256, 256, 256, 256, 256, 256)))
+        planned(matmul_program(256, 256, 256, (256, 256, 256, 256, 256, 256, 256)), model)
     code, text, _ = caught.value.args
     fault = json.loads(text)
     assert code == "capacity" and fault["memory"] in ("L0A", "L0B", "L0C") and fault["bytes"] > fault["limit"]

@@ -1,4 +1,4 @@
-// Cycles of the operations of a leaf. Two models over one leaf: the public simulator's table, and the calibrated formulas.
+// Cycles of the operations of a leaf by the formulas of the device table.
 #pragma once
 #include <cstdint>
 #include <set>
@@ -23,9 +23,6 @@ private:
     std::unordered_map<std::string, double> values_;
     mutable std::set<std::string> used_;
 };
-
-// Duration in cycles under the public 0.2.0 table (leaf rule of its cost machine).
-int64_t official_cycles(const plan::Leaf& leaf, const plan::LeafOp& op, bool is_950);
 
 // Calibrated duration of one operation.
 struct Cycles {

@@ -6,10 +6,8 @@ const CodeInfo& info(Code c) {
     using enum Pipe;
     using enum Core;
     using enum Class;
-    using enum Half;
     static const CodeInfo table[] = {
-#define NPU_X(name, k, c, half, lat, pipe, core, cls, instr, passes) \
-    {#name, static_cast<float>(k), static_cast<float>(c), half, lat, pipe, core, cls, instr, passes},
+#define NPU_X(name, pipe, core, cls, instr, passes) {#name, pipe, core, cls, instr, passes},
         NPU_TILE_OPCODES(NPU_X)
 #undef NPU_X
     };

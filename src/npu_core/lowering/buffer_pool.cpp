@@ -25,6 +25,8 @@ std::vector<Gap> gaps(const std::vector<Placed>& live, int64_t room) {
 void BufferPools::place(Mem mem, const Placed& p) {
     auto& live = live_[int(mem)];
     live.insert(std::upper_bound(live.begin(), live.end(), p, [](const Placed& a, const Placed& b) { return a.at < b.at; }), p);
+    used_[int(mem)] += p.bytes;
+    peak_[int(mem)] = std::max(peak_[int(mem)], used_[int(mem)]);
 }
 
 bool BufferPools::allocate(Mem mem, int32_t buffer, int64_t bytes) {
@@ -49,7 +51,17 @@ bool BufferPools::allocate(Mem mem, int32_t buffer, int64_t bytes) {
 }
 
 void BufferPools::free(Mem mem, int32_t buffer) {
-    std::erase_if(live_[int(mem)], [&](const Placed& p) { return p.buffer == buffer; });
+    std::erase_if(live_[int(mem)], [&](const Placed& p) {
+        if (p.buffer != buffer) return false;
+        used_[int(mem)] -= p.bytes;
+        return true;
+    });
+}
+
+int64_t BufferPools::largest_gap(Mem mem) const {
+    int64_t most = 0;
+    for (const Gap& g : gaps(live_[int(mem)], capacity_bytes(mem))) most = std::max(most, g.bytes);
+    return most;
 }
 
 std::vector<int32_t> reference_counts(const Leaf& leaf, const std::vector<int32_t>& list) {

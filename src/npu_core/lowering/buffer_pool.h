@@ -17,11 +17,13 @@ public:
     bool allocate(Mem mem, int32_t buffer, int64_t bytes);   // false: does not fit
     void free(Mem mem, int32_t buffer);
     const std::vector<Placed>& live(Mem mem) const { return live_[int(mem)]; }   // by address
-    void clear(Mem mem) { live_[int(mem)].clear(); }
-    void place(Mem mem, const Placed& p);
+    int64_t largest_gap(Mem mem) const;                       // contiguous free bytes
+    const std::array<int64_t, MEM_COUNT>& peak_bytes() const { return peak_; }
 
 private:
+    void place(Mem mem, const Placed& p);
     std::vector<Placed> live_[MEM_COUNT];
+    std::array<int64_t, MEM_COUNT> used_{}, peak_{};
 };
 
 // One count per operand occurrence, the ALLOC included.

@@ -1,6 +1,5 @@
 // Local buffers of a leaf. Source: hicann/pypto@r0.2.0 passes/block_graph_pass (SrcDstBufferMerge, AddAlloc).
 #include <algorithm>
-#include <map>
 #include <unordered_map>
 
 #include "npu_core/lowering/leaf.h"
@@ -152,37 +151,61 @@ Dependencies dependencies(const Leaf& leaf, const std::vector<int32_t>& list) {
     return d;
 }
 
+void refuse_capacity(const Leaf& leaf, int32_t id, Mem mem, int64_t bytes, int64_t largest_gap) {
+    const Graph& g = leaf.graph;
+    CapacityFault fault("");
+    fault.memory = mem_name(mem);
+    fault.bytes = bytes;
+    fault.limit = capacity_bytes(mem);
+    fault.largest_gap = largest_gap;
+    if (id < 0) throw fault;
+    const Op& op = g.ops[id];
+    fault.op = facts(op.code).name;
+    fault.operation = op.source;
+    const Tensor* shown = nullptr;
+    std::vector<int32_t> seen;
+    for (const Ids* operands : {&op.in, &op.out})
+        for (size_t i = 0; i < operands->size(); ++i) {
+            const int32_t t = (*operands)[i], b = leaf.buffer_of[t];
+            const Tensor& x = g.tensors[t];
+            if (b < 0 || x.mem != mem) continue;
+            if (!shown || x.shape.count() > shown->shape.count()) shown = &x;
+            if (std::find(seen.begin(), seen.end(), b) != seen.end()) continue;
+            seen.push_back(b);
+            const char* role = operands == &op.in ? "input" : i == 0 ? "output" : "scratch";
+            fault.live.push_back({role, {x.shape.d.begin(), x.shape.d.begin() + x.shape.rank}, leaf.buffers[b].bytes});
+        }
+    if (shown) fault.tile.assign(shown->shape.d.begin(), shown->shape.d.begin() + shown->shape.rank);
+    if (bytes > fault.limit) fault.suggest_tile();
+    throw fault;
+}
+
+void refuse_buffer(const Leaf& leaf, int32_t buffer, int64_t largest_gap) {
+    const Buffer& b = leaf.buffers[buffer];
+    int32_t op = -1;
+    for (int32_t t : b.tensors)
+        if (op < 0 && !leaf.graph.tensors[t].producers.empty()) op = leaf.graph.tensors[t].producers[0];
+    refuse_capacity(leaf, op, b.mem, b.bytes, largest_gap);
+}
+
 void check_capacity(const Leaf& leaf) {
     const Graph& g = leaf.graph;
-    for (const Buffer& b : leaf.buffers) {
-        const int64_t room = capacity_bytes(b.mem);
-        if (room && b.bytes > room) {
-            const int32_t t = b.tensors.front();
-            const Ids& makers = g.tensors[t].producers;
-            const std::string op(makers.empty() ? "" : facts(g.ops[makers[0]].code).name);
-            throw CapacityFailure("tile of " + op + " takes " + std::to_string(b.bytes) + " bytes of " +
-                                      std::string(mem_name(b.mem)) + ", which has " + std::to_string(room),
-                                  op, b.mem, b.bytes, room);
-        }
+    for (size_t b = 0; b < leaf.buffers.size(); ++b) {
+        const int64_t room = capacity_bytes(leaf.buffers[b].mem);
+        if (room && leaf.buffers[b].bytes > room) refuse_buffer(leaf, int32_t(b));
     }
     for (int32_t id : g.order) {
-        std::map<Mem, int64_t> sum;
+        std::array<int64_t, MEM_COUNT> sum{};
         std::vector<int32_t> seen;
         for (const Ids* operands : {&g.ops[id].in, &g.ops[id].out})
             for (int32_t t : *operands) {
                 const int32_t b = leaf.buffer_of[t];
                 if (b < 0 || std::find(seen.begin(), seen.end(), b) != seen.end()) continue;
                 seen.push_back(b);
-                sum[leaf.buffers[b].mem] += leaf.buffers[b].bytes;
+                sum[int(leaf.buffers[b].mem)] += leaf.buffers[b].bytes;
             }
-        for (auto [mem, bytes] : sum) {
-            const int64_t room = capacity_bytes(mem);
-            if (room && bytes > room)
-                throw CapacityFailure("inputs and outputs of " + std::string(facts(g.ops[id].code).name) + " take " +
-                                          std::to_string(bytes) + " bytes of " + std::string(mem_name(mem)) +
-                                          ", which has " + std::to_string(room),
-                                      std::string(facts(g.ops[id].code).name), mem, bytes, room);
-        }
+        for (int m = 0; m < MEM_COUNT; ++m)
+            if (const int64_t room = capacity_bytes(Mem(m)); room && sum[m] > room) refuse_capacity(leaf, id, Mem(m), sum[m]);
     }
 }
 

@@ -63,6 +63,7 @@ int32_t Expander::emit(Opcode code, const Ids& in, const Ids& out) {
     g_.ops[id].tile = from.tile;
     g_.ops[id].attributes = from.attributes;
     g_.ops[id].scope = from.scope;
+    g_.ops[id].source = from.source;
     for (int32_t t : out) produced(t);
     return id;
 }
@@ -81,6 +82,7 @@ int32_t Expander::view(int32_t from, const Offset& at, int32_t to, Mem target, b
     op.to = target;
     op.transpose = transpose;
     op.scope = source().scope;
+    op.source = source().source;
     produced(to);
     return id;
 }
@@ -133,6 +135,7 @@ void Expander::one(int32_t id) {
         copy.transpose = op.transpose;
         copy.scope = op.scope;
         copy.valid = op.valid;
+        copy.source = op.source;
         if (op.code == Opcode::RESHAPE) copy.attributes = op.attributes;
         produced(op.out[0]);
         return;

@@ -74,6 +74,11 @@ struct Attributes {
     bool direct = false;         // ASSEMBLE written by an explicit assemble call
 };
 
+// Where an operation comes from: row of the registry and line of the Program; NONE for none.
+struct Origin {
+    int32_t row = -1, line = -1;
+};
+
 struct Op {
     Opcode code = Opcode::NOP;
     Ids in, out;
@@ -87,6 +92,8 @@ struct Op {
     int32_t scope = -1;              // sg_set_scope
     int32_t tile = -1;               // index of Graph::tiles
     int32_t attributes = -1;         // index of Graph::attributes
+    int32_t source = -1;             // index of Graph::sources
+    int64_t gm_bytes = 0;            // moves: bytes that cross global memory, without padding, after conversion
     int32_t valid = 0;               // not 0: carries a symbolic valid size, never equal to another operation
 };
 
@@ -100,6 +107,7 @@ struct Graph {
     std::vector<TileShapes> tiles;
     std::vector<Attributes> attributes;
     std::vector<Symbol> symbols{Symbol{}};
+    std::vector<Origin> sources;
 
     int32_t add_raw(const Shape& shape, DType dtype);
     int32_t add_tensor(int32_t raw, const Shape& shape, const Offset& offset, DType dtype, Mem mem = Mem::UNKNOWN);

@@ -1,10 +1,10 @@
 // One leaf function: its operations, local buffers, the order before scheduling, spills and the final order.
 #pragma once
-#include <stdexcept>
-#include <string>
+#include <array>
 #include <vector>
 
 #include "npu_core/lowering/graph.h"
+#include "npu_core/program/cost_report.h"
 
 namespace npu::lowering {
 
@@ -12,15 +12,6 @@ namespace npu::lowering {
 constexpr int64_t UB_BYTES = 196608, L1_BYTES = 524288, L0A_BYTES = 65536, L0B_BYTES = 65536, L0C_BYTES = 131072;
 int64_t capacity_bytes(Mem mem);   // 0: not managed
 bool is_local(Mem mem);            // memories with buffers: UB, L1, L0A, L0B, L0C, BT, FIX
-
-// A kernel the stack refuses because a memory is too small.
-struct CapacityFailure : std::runtime_error {
-    CapacityFailure(const std::string& what, std::string op_name, Mem memory, int64_t need, int64_t room)
-        : std::runtime_error(what), op(std::move(op_name)), mem(memory), bytes(need), limit(room) {}
-    std::string op;
-    Mem mem;
-    int64_t bytes, limit;
-};
 
 struct Buffer {
     Mem mem = Mem::UNKNOWN;
@@ -38,6 +29,7 @@ struct Leaf {
     std::vector<int32_t> list;         // with ALLOCs, in the order spills and the scheduler see
     std::vector<int32_t> schedule;     // final order, without ALLOCs
     int32_t spills = 0;                // copies added
+    std::array<int64_t, MEM_COUNT> peak_bytes{};   // largest occupancy while the scheduler runs
 };
 
 void merge_buffers(Leaf& leaf);        // SrcDstBufferMerge: outputs that take over the buffer of an input
@@ -46,6 +38,9 @@ void sort_prior_dfs(Leaf& leaf);       // OptimizeSort, method PriorDFS
 void insert_spills(Leaf& leaf);        // GenSpillSchedule
 void schedule_leaf(Leaf& leaf);        // ScheduleMainLoop
 void check_capacity(const Leaf& leaf);
+// Throws CapacityFault for `bytes` of a memory that operation `op` needs with the operands listed in the fault.
+[[noreturn]] void refuse_capacity(const Leaf& leaf, int32_t op, Mem mem, int64_t bytes, int64_t largest_gap = -1);
+[[noreturn]] void refuse_buffer(const Leaf& leaf, int32_t buffer, int64_t largest_gap = -1);   // no room for this buffer
 
 void lower_leaf(Leaf& leaf);           // all of the above, in order
 

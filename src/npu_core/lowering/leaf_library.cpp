@@ -95,6 +95,16 @@ Graph extract(const Graph& g, const std::vector<int32_t>& list) {
     return out;
 }
 
+void count_spills(LeafFunction& f) {
+    const Graph& leaf = f.leaf.graph;
+    for (int32_t id : f.leaf.schedule) {
+        const Op& op = leaf.ops[id];
+        if (op.gm_bytes != 0) continue;
+        if (op.code == Opcode::COPY_IN) f.spill_read_bytes += bytes_of(leaf.tensors[op.out[0]].shape, leaf.tensors[op.out[0]].dtype);
+        if (op.code == Opcode::COPY_OUT) f.spill_write_bytes += bytes_of(leaf.tensors[op.in[0]].shape, leaf.tensors[op.in[0]].dtype);
+    }
+}
+
 }  // namespace
 
 int32_t LeafLibrary::add(const Graph& g, const std::vector<int32_t>& ops) {
@@ -107,7 +117,8 @@ int32_t LeafLibrary::add(const Graph& g, const std::vector<int32_t>& ops) {
     else {
         f.core = has_cube_op(g, ops) ? CoreType::AIC : CoreType::AIV;
         lower_leaf(f.leaf);
-        f.run = run_leaf(f.leaf.graph, f.leaf.schedule);
+        f.run = run_leaf(f.leaf.graph, f.leaf.schedule, strict ? nullptr : &default_pipe);
+        count_spills(f);
     }
     leaves.push_back(std::move(f));
     return int32_t(leaves.size()) - 1;

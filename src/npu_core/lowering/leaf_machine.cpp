@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "npu_core/base/fault.h"
+
 namespace npu::lowering {
 namespace {
 
@@ -43,7 +45,8 @@ struct PipeState {
 
 class Machine {
 public:
-    Machine(const Graph& g, const std::vector<int32_t>& list) : g_(g), list_(list) {
+    Machine(const Graph& g, const std::vector<int32_t>& list, std::set<std::string>* no_pipe)
+        : g_(g), list_(list), no_pipe_(no_pipe) {
         run_.timings.resize(list.size());
         queued_.assign(list.size(), 0);
         for (size_t i = 0; i < list.size(); ++i) enter(int32_t(i));
@@ -88,9 +91,13 @@ private:
     void enter(int32_t i) {
         const Op& op = g_.ops[list_[i]];
         if (is_dropped(op.code)) return;
-        const Pipe pipe = facts(op.code).pipe;
-        if (pipe == Pipe::NONE)
-            throw std::runtime_error("cost machine: no pipe for operation " + std::string(facts(op.code).name));
+        Pipe pipe = facts(op.code).pipe;
+        if (pipe == Pipe::NONE) {
+            const std::string name(facts(op.code).name);
+            if (!no_pipe_) fail("not_simulated", "the public simulator has no pipe for operation " + name);
+            no_pipe_->insert(name);
+            pipe = Pipe::VECTOR_ALU;
+        }
         run_.timings[i].pipe = pipe;
         auto once = [i](std::vector<int32_t>& v) { if (v.empty() || v.back() != i) v.push_back(i); };
         for (int32_t t : op.in) once(tiles_[tile_of(t)].consumers);
@@ -169,6 +176,7 @@ private:
 
     const Graph& g_;
     const std::vector<int32_t>& list_;
+    std::set<std::string>* no_pipe_;
     LeafRun run_;
     std::vector<char> queued_;
     std::vector<Tile> tiles_;
@@ -178,6 +186,8 @@ private:
 
 }  // namespace
 
-LeafRun run_leaf(const Graph& graph, const std::vector<int32_t>& list) { return Machine(graph, list).run(); }
+LeafRun run_leaf(const Graph& graph, const std::vector<int32_t>& list, std::set<std::string>* no_pipe) {
+    return Machine(graph, list, no_pipe).run();
+}
 
 }  // namespace npu::lowering

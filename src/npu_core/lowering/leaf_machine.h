@@ -1,5 +1,7 @@
 // One leaf function on one core of the 0.2.0 cost machine: start and end of every operation.
 #pragma once
+#include <set>
+#include <string>
 #include <vector>
 
 #include "npu_core/lowering/graph.h"
@@ -20,7 +22,8 @@ struct LeafRun {
 // Duration of one operation from the shapes of its operands (padded shapes).
 int64_t op_cycles(const Graph& graph, const Op& op);
 
-// Runs `list` (operations in final order). Throws std::runtime_error for an operation without a pipe.
-LeafRun run_leaf(const Graph& graph, const std::vector<int32_t>& list);
+// Runs `list` (operations in final order). An operation that the simulator has no pipe for runs on the vector pipe and
+// its name is added to `no_pipe`; without that set it is a fault (not_simulated).
+LeafRun run_leaf(const Graph& graph, const std::vector<int32_t>& list, std::set<std::string>* no_pipe = nullptr);
 
 }  // namespace npu::lowering

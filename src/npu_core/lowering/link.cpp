@@ -69,6 +69,7 @@ int32_t Expander::linked(const Ref& whole, const Offset& at, const Shape& asked)
         const int32_t id = g_.add_op(Opcode::ASSEMBLE, {t}, {joined});
         g_.ops[id].at = minus(g_.tensors[t].offset, low);
         g_.ops[id].scope = source().scope;
+        g_.ops[id].source = source().source;
     }
     if (box == shape) return joined;
     const int32_t part = g_.add_fresh(shape, whole.dtype);

@@ -1,6 +1,8 @@
 // Source: hicann/pypto@r0.2.0 passes/tile_graph_pass (GenerateMoveOp).
 #include "npu_core/lowering/moves.h"
 
+#include <algorithm>
+
 #include "npu_core/lowering/leaf.h"
 
 namespace npu::lowering {
@@ -61,6 +63,37 @@ void generate_moves(Graph& g) {
         else if (from == Mem::GM && to == Mem::GM && made_by(g, op.in[0], Opcode::RESHAPE)) split_global_assemble(g, id);
     }
     g.drop_dead();
+}
+
+void count_moved_bytes(Graph& g) {
+    // Elements of a local tile that lie inside the global tensor it is a window of.
+    auto elements = [&](int32_t local, int32_t global, const Offset& at) {
+        const Shape &part = g.tensors[local].shape, &whole = g.tensors[global].shape;
+        if (part.rank != whole.rank || at.rank != whole.rank) return part.count();
+        int64_t n = 1;
+        for (int d = 0; d < part.rank; ++d)
+            n *= at.d[d].symbol ? part[d] : std::max<int64_t>(0, std::min(part[d], whole[d] - at.d[d].at));
+        return n;
+    };
+    auto size = [&](int32_t t) { return int64_t(dtype_size_bytes(g.tensors[t].dtype)); };
+    for (int32_t id : g.order) {
+        Op& op = g.ops[id];
+        switch (op.code) {
+            case Opcode::COPY_IN: case Opcode::TRANSPOSE_MOVEIN:
+                op.gm_bytes = elements(op.out[0], op.in[0], op.at) * size(op.in[0]);
+                break;
+            case Opcode::COPY_OUT: case Opcode::TRANSPOSE_MOVEOUT:
+                op.gm_bytes = elements(op.in[0], op.out[0], op.at) * size(op.out[0]);
+                break;
+            case Opcode::GATHER:
+                op.gm_bytes = g.tensors[op.out[0]].shape.count() * size(op.out[0]) + g.tensors[op.in[1]].shape.count() * size(op.in[1]);
+                break;
+            case Opcode::INDEX_OUTCAST: case Opcode::INDEX_PUT:
+                op.gm_bytes = g.tensors[op.in[0]].shape.count() * size(op.in[0]);
+                break;
+            default: break;
+        }
+    }
 }
 
 }  // namespace npu::lowering

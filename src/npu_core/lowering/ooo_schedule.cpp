@@ -52,6 +52,7 @@ public:
             if (next == NEVER) make_room();
             else now = next;
         }
+        leaf_.peak_bytes = pools_.peak_bytes();
         std::vector<int32_t> out;
         for (int32_t id : order_)
             if (leaf_.buffer_of_alloc[id] < 0) out.push_back(id);
@@ -162,12 +163,8 @@ private:
 
     [[noreturn]] void throw_stuck() {
         for (int m = 0; m < MEM_COUNT; ++m)
-            if (!allocs_[m].empty()) {
-                const int32_t b = leaf_.buffer_of_alloc[leaf_.list[allocs_[m].top()]];
-                throw CapacityFailure("no room for a tile of " + std::to_string(leaf_.buffers[b].bytes) + " bytes in " +
-                                          std::string(mem_name(Mem(m))),
-                                      "", Mem(m), leaf_.buffers[b].bytes, capacity_bytes(Mem(m)));
-            }
+            if (!allocs_[m].empty())
+                refuse_buffer(leaf_, leaf_.buffer_of_alloc[leaf_.list[allocs_[m].top()]], pools_.largest_gap(Mem(m)));
         throw std::runtime_error("in-core schedule: operations left that nothing wakes");
     }
 

@@ -225,7 +225,7 @@ void where(Form& f) {
 void emit_program_op(TensorGraphBuilder& b, const npu::Op& op) {
     const npu::OpRow& row = npu::op_rows()[op.row];
     const uint8_t found = find_opcode(row.kernel);
-    if (found == NO_OPCODE) throw NotLowered("operation " + row.name + " has no lowering");
+    if (found == NO_OPCODE) fail("not_lowered", "operation " + row.name + " has no lowering");
     Form f{b, op, Source(found)};
     if (emit_movement(b, op, f.code) || emit_reduction(b, op, f.code)) return;
     if (f.code == Source::MATMUL) return emit_matmul(b, op);

@@ -21,7 +21,7 @@ void transpose(TensorGraphBuilder& b, const npu::Op& op) {
         if (p.ints[op.ints.begin + d] != d) moved.push_back(d);
     const int32_t out = b.result(p.id_at(op.outs)[0]);
     if (moved.empty()) return reshape(b, in, out);
-    if (moved.size() != 2) throw NotLowered("transpose of more than two axes");
+    if (moved.size() != 2) fail("not_lowered", "transpose of more than two axes");
     const int a = moved[0], c = moved[1], last = shape.rank - 1;
     Attributes attributes;
     auto step = [&](Opcode code, int32_t from, int x, int y, int32_t to) {

@@ -3,35 +3,21 @@
 #include <algorithm>
 #include <map>
 
+#include "npu_core/base/fault.h"
+#include "npu_core/base/patience.h"
+#include "npu_core/lowering/limits.h"
+#include "npu_core/program/evaluate.h"
+#include "npu_core/program/program.h"
+
 namespace npu::lowering {
 namespace {
 
 constexpr int64_t UNKNOWN_STEP = int64_t(1) << 36;   // values nobody knows lie this far apart
 
-bool has_loop(const Program& p, Id body) {
-    for (const Item& it : p.bodies[body].items) {
-        if (it.kind == ItemKind::LOOP) return true;
-        if (it.kind == ItemKind::IF && (has_loop(p, it.b) || has_loop(p, it.c))) return true;
-    }
-    return false;
-}
-
-int64_t element(const uint8_t* data, DType type, int64_t at) {
-    switch (type) {
-        case DType::I8: return reinterpret_cast<const int8_t*>(data)[at];
-        case DType::U8: case DType::BOOL: return data[at];
-        case DType::I16: return reinterpret_cast<const int16_t*>(data)[at];
-        case DType::U16: return reinterpret_cast<const uint16_t*>(data)[at];
-        case DType::I32: return reinterpret_cast<const int32_t*>(data)[at];
-        case DType::U32: return reinterpret_cast<const uint32_t*>(data)[at];
-        default: return reinterpret_cast<const int64_t*>(data)[at];
-    }
-}
-
 class Runner {
 public:
-    Runner(const Program& p, const std::vector<ArgumentData>& data)
-        : p_(p), data_(data), scalars_(p.scalar_slots, 0), known_(p.scalar_slots, 1) {}
+    Runner(const Program& p, const std::vector<IntData>& data, const std::vector<Assumed>& assume, std::set<std::string>& assumptions)
+        : p_(p), control_(p, data, assume, assumptions), assumptions_(assumptions), scalars_(p.scalar_slots, 0) {}
 
     ControlFlow run() {
         body(0, 0);
@@ -44,10 +30,20 @@ private:
         for (const Item& it : p_.bodies[id].items) {
             switch (it.kind) {
                 case ItemKind::LOOP: loop(it); break;
-                case ItemKind::IF: body(value(it.a, it) ? it.b : it.c, copy); break;
+                case ItemKind::IF: body(control_.must(it.a, it, "a condition") ? it.b : it.c, copy); break;
                 case ItemKind::BLOCK: flush(); break;
-                case ItemKind::TRAP: throw std::runtime_error("the path that ran raises an error in the kernel");
+                case ItemKind::TRAP: throw TrapSignal{it.a};
                 case ItemKind::LOAD: load(it); break;
+                case ItemKind::STORE: control_.written(it.a); break;
+                case ItemKind::OP:
+                    add(it, copy);
+                    note_view(p_.ops[it.a]);
+                    for (int i = 0; i < p_.ops[it.a].outs.count; ++i) control_.written(p_.id_at(p_.ops[it.a].outs)[i]);
+                    break;
+                case ItemKind::SET: case ItemKind::ASSEMBLE:
+                    add(it, copy);
+                    control_.written(it.a);
+                    break;
                 default: add(it, copy);
             }
         }
@@ -60,52 +56,43 @@ private:
         path_.steps.push_back({&it, copy});
     }
 
+    void note_view(const npu::Op& op) {
+        if (op.scalars.count == 0 || op_rows()[op.row].kernel != "view") return;
+        const Shape& shape = p_.tensors[p_.id_at(op.outs)[0]].shape;
+        for (int i = 0; i < shape.rank && shape.rank + i < op.scalars.count; ++i) {
+            const auto size = control_.eval(p_.id_at(op.scalars)[shape.rank + i]);
+            if (size.known && size.value == shape[i]) continue;
+            ++flow_.tails;
+            return;
+        }
+    }
+
     void loop(const Item& it) {
         flush();
         const Id* bounds = p_.id_at(it.span);
-        const int64_t start = value(bounds[0], it), stop = value(bounds[1], it), step = std::max<int64_t>(1, value(bounds[2], it));
-        std::vector<int64_t> factors{1};
-        if (!has_loop(p_, it.b))
-            for (int i = 0; i < it.unroll.count; ++i) factors.push_back(std::max<int64_t>(1, p_.ints[it.unroll.begin + i]));
-        std::sort(factors.rbegin(), factors.rend());
+        const int64_t start = control_.must(bounds[0], it, "a loop start"), stop = control_.must(bounds[1], it, "a loop bound"),
+                      step = control_.must(bounds[2], it, "a loop step");
         submit_before_ |= it.submit_before;
-        for (int64_t i = start; i < stop;) {
-            const int64_t left = (stop - i + step - 1) / step;
-            const int64_t k = *std::find_if(factors.begin(), factors.end(), [&](int64_t f) { return f <= left; });
-            for (int64_t j = 0; j < k; ++j, i += step) {
+        if (step <= 0) return;
+        int64_t left = start < stop ? (stop - start + step - 1) / step : 0, i = start;
+        while (left > 0) {
+            const int64_t take = control_.unrolled(it, left);
+            for (int64_t j = 0; j < take; ++j, i += step) {
+                patience_.check();
                 scalars_[it.a] = i;
-                known_[it.a] = 1;
+                control_.set_index(it.a, i);
                 body(it.b, int32_t(j));
             }
             flush();
+            left -= take;
         }
     }
 
     void load(const Item& it) {
-        const TensorInfo& t = p_.tensors[it.b];
-        const int number = p_.tensors[t.alias == NONE ? it.b : t.alias].arg_index;
-        const ArgumentData* arg = number >= 0 && size_t(number) < data_.size() ? &data_[number] : nullptr;
-        int64_t at = 0;
-        for (int d = 0; d < it.span.count; ++d) {
-            const int64_t i = evaluate(p_, p_.id_at(it.span)[d], scalars_);
-            at = at * t.shape[d] + std::clamp<int64_t>(i, 0, t.shape[d] - 1);
-        }
-        known_[it.a] = arg && arg->data && (at + 1) * dtype_size_bytes(t.dtype) <= arg->bytes;
-        scalars_[it.a] = known_[it.a] ? element(arg->data, t.dtype, at) : ++unknown_ * UNKNOWN_STEP;
-    }
-
-    bool all_known(Id e) const {
-        const Expr& x = p_.exprs[e];
-        if (x.op == ExprOp::CONST) return true;
-        if (x.op == ExprOp::INDEX || x.op == ExprOp::LOAD) return known_[x.value];
-        return (x.a == NONE || all_known(x.a)) && (x.b == NONE || all_known(x.b));
-    }
-
-    int64_t value(Id e, const Item& it) const {
-        if (!all_known(e))
-            throw MissingData("control flow needs a value that is not known: " + expr_text(p_, e),
-                              it.line == NONE ? "" : p_.lines[it.line]);
-        return evaluate(p_, e, scalars_);
+        control_.load(it);
+        const auto& loaded = control_.slot(size_t(it.a));
+        scalars_[it.a] = loaded.known ? loaded.value : ++unknown_ * UNKNOWN_STEP;
+        if (!loaded.known) assumptions_.insert("values that depend on data are unknown; offsets made of them are taken as disjoint");
     }
 
     void flush() {
@@ -117,6 +104,7 @@ private:
             for (const PathStep& s : path_.steps) key.emplace_back(s.item, s.copy);
             auto [at, fresh] = root_of_.try_emplace(std::move(key), int32_t(flow_.roots.size()));
             if (fresh) flow_.roots.push_back(path_);
+            if (flow_.instances.size() >= size_t(MOST_INSTANCES)) too_large("root function calls", MOST_INSTANCES);
             flow_.instances.push_back({at->second, std::move(copies_), submit_before_});
             submit_before_ = false;
         }
@@ -125,44 +113,30 @@ private:
     }
 
     const Program& p_;
-    const std::vector<ArgumentData>& data_;
+    ControlScalars control_;
+    std::set<std::string>& assumptions_;
     std::vector<int64_t> scalars_;
-    std::vector<char> known_;
     std::vector<std::vector<int64_t>> copies_;
     RootPath path_;
     std::map<std::vector<std::pair<const Item*, int32_t>>, int32_t> root_of_;
     ControlFlow flow_;
+    Patience patience_;
     int64_t unknown_ = 0;
     bool submit_before_ = false;
 };
 
-int64_t floor_div(int64_t a, int64_t b) {
-    const int64_t q = a / b;
-    return q - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
-}
-
 }  // namespace
 
-ControlFlow run_control_flow(const Program& p, const std::vector<ArgumentData>& data) { return Runner(p, data).run(); }
+ControlFlow run_control_flow(const Program& p, const std::vector<IntData>& data, const std::vector<Assumed>& assume,
+                             std::set<std::string>& assumptions) {
+    return Runner(p, data, assume, assumptions).run();
+}
 
-int64_t evaluate(const Program& p, Id id, const std::vector<int64_t>& scalars) {
+int64_t value_of(const Program& p, Id id, const std::vector<int64_t>& scalars) {
     const Expr& e = p.exprs[id];
-    switch (e.op) {
-        case ExprOp::CONST: return e.value;
-        case ExprOp::INDEX: case ExprOp::LOAD: return scalars[e.value];
-        default: break;
-    }
-    const int64_t a = evaluate(p, e.a, scalars), b = e.b == NONE ? 0 : evaluate(p, e.b, scalars);
-    switch (e.op) {
-        case ExprOp::ADD: return a + b;
-        case ExprOp::MUL: return a * b;
-        case ExprOp::FLOORDIV: return b ? floor_div(a, b) : 0;
-        case ExprOp::MOD: return b ? a - floor_div(a, b) * b : 0;
-        case ExprOp::MIN: return std::min(a, b);
-        case ExprOp::MAX: return std::max(a, b);
-        case ExprOp::GE0: return a >= 0;
-        default: return a == 0;
-    }
+    if (e.op == ExprOp::CONST) return e.value;
+    if (e.op == ExprOp::INDEX || e.op == ExprOp::LOAD) return scalars[e.value];
+    return evaluate(e.op, value_of(p, e.a, scalars), e.b == NONE ? 0 : value_of(p, e.b, scalars));
 }
 
 bool is_constant(const Program& p, Id id) {

@@ -1,25 +1,13 @@
 // Runs the control flow of a Program: which root functions there are and in what order they are instantiated.
 #pragma once
 #include <cstdint>
-#include <stdexcept>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "npu_core/program/program.h"
+#include "npu_core/program/control.h"
 
 namespace npu::lowering {
-
-// Contiguous data of one tensor argument that the control flow may read, or null.
-struct ArgumentData {
-    const uint8_t* data = nullptr;
-    int64_t bytes = 0;
-};
-
-// A bound or condition depends on a value that is not there.
-struct MissingData : std::runtime_error {
-    MissingData(const std::string& what, std::string at) : std::runtime_error(what), line(std::move(at)) {}
-    std::string line;
-};
 
 struct PathStep {
     const Item* item;
@@ -40,11 +28,13 @@ struct Instance {
 struct ControlFlow {
     std::vector<RootPath> roots;      // in order of first execution
     std::vector<Instance> instances;
+    int64_t tails = 0;                // views whose valid shape is smaller than their tile
 };
 
-ControlFlow run_control_flow(const Program& program, const std::vector<ArgumentData>& data);
+ControlFlow run_control_flow(const Program& program, const std::vector<IntData>& data, const std::vector<Assumed>& assume,
+                             std::set<std::string>& assumptions);
 
-int64_t evaluate(const Program& program, Id expr, const std::vector<int64_t>& scalars);
+int64_t value_of(const Program& program, Id expr, const std::vector<int64_t>& scalars);
 bool is_constant(const Program& program, Id expr);
 std::string expr_text(const Program& program, Id expr);
 

@@ -26,6 +26,7 @@ void run_graph_passes(Graph& g, const MergeOptions& options) {
     adapt_sub_graph_borders(g);
     generate_moves(g);
     eliminate_common_ops(g);
+    count_moved_bytes(g);
     pad_local_buffers(g);
     replace_tensors(g);
     pre_graph_process(g);
@@ -50,7 +51,7 @@ Call make_call(const Graph& g, const std::vector<int32_t>& ops, const std::vecto
 
 // The part of a global tensor that an operation touches.
 Window window_of(const Graph& g, const Op& op, int32_t global, int32_t local, int32_t call) {
-    Window w{call, op.at, g.tensors[global].shape};
+    Window w{call, op.at, g.tensors[global].shape, op.gm_bytes, op.code == Opcode::GATHER || op.code == Opcode::INDEX_OUTCAST};
     const Shape& part = g.tensors[local].shape;
     if (w.at.rank != w.shape.rank) w.at = zero_offset(w.shape.rank);
     else if (part.rank == w.shape.rank) w.shape = part;
@@ -59,13 +60,40 @@ Window window_of(const Graph& g, const Op& op, int32_t global, int32_t local, in
 
 }  // namespace
 
-CompiledRoot compile_root(RootGraph root, LeafLibrary& library, const MergeOptions& options) {
+namespace {
+
+// Tensors of global memory that live within one instance of the root function.
+int64_t workspace_of(const Graph& g, const std::vector<char>& is_end) {
+    std::vector<char> counted(g.raws.size(), 0);
+    for (size_t t = 0; t < is_end.size(); ++t)
+        if (is_end[t]) counted[g.tensors[t].raw] = 1;
+    int64_t bytes = 0;
+    for (int32_t id : g.order)
+        for (const Ids* operands : {&g.ops[id].in, &g.ops[id].out})
+            for (int32_t t : *operands) {
+                const Tensor& x = g.tensors[t];
+                if (x.mem != Mem::GM || counted[x.raw]) continue;
+                counted[x.raw] = 1;
+                bytes += bytes_of(g.raws[x.raw].shape, x.dtype);
+            }
+    return bytes;
+}
+
+void name_operation(CapacityFault& fault, const Program& program, const Graph& g) {
+    if (fault.operation < 0) return;
+    const Origin& from = g.sources[fault.operation];
+    if (from.row != NONE) fault.op = npu::op_rows()[from.row].name + " (" + fault.op + ")";
+    if (from.line != NONE) fault.line = program.lines[from.line];
+}
+
+}  // namespace
+
+CompiledRoot compile_root(const Program& program, RootGraph root, LeafLibrary& library, const MergeOptions& options) {
     CompiledRoot out;
     run_graph_passes(root.graph, options);
-    out.graph = std::move(root.graph);
     out.input_slots = std::move(root.input_slots);
     out.output_slots = std::move(root.output_slots);
-    const Graph& g = out.graph;
+    const Graph& g = root.graph;
     std::vector<char> is_end(g.tensors.size(), 0);
     for (int32_t t : g.inputs) is_end[t] = 1;
     for (int32_t t : g.outputs) is_end[t] = 1;
@@ -73,27 +101,36 @@ CompiledRoot compile_root(RootGraph root, LeafLibrary& library, const MergeOptio
     for (size_t s = 0; s < subs.size(); ++s) {
         Call c = make_call(g, subs.ops[s], is_end);
         c.sub_graph = int32_t(s);
-        c.leaf = library.add(g, subs.ops[s]);
+        try {
+            c.leaf = library.add(g, subs.ops[s]);
+        } catch (CapacityFault& fault) {
+            name_operation(fault, program, g);
+            throw;
+        }
         c.core = library.leaves[c.leaf].core;
         out.calls.push_back(std::move(c));
     }
     out.tasks = build_task_graph(out.calls, g.outputs);
+    out.workspace_bytes = workspace_of(g, is_end);
+    std::vector<int32_t> input_of(g.tensors.size(), -1), output_of(g.tensors.size(), -1);
+    for (size_t i = 0; i < g.inputs.size(); ++i) input_of[g.inputs[i]] = int32_t(i);
+    for (size_t i = 0; i < g.outputs.size(); ++i) output_of[g.outputs[i]] = int32_t(i);
     out.reads.resize(g.inputs.size());
     out.writes.resize(g.outputs.size());
     for (int32_t c : out.tasks.call_order)
         for (int32_t id : subs.ops[c]) {
             const Op& op = g.ops[id];
-            for (int32_t t : op.in) {
-                if (g.tensors[t].mem != Mem::GM || !is_end[t]) continue;
-                for (size_t i = 0; i < g.inputs.size(); ++i)
-                    if (g.inputs[i] == t) out.reads[i].push_back(window_of(g, op, t, op.out.empty() ? t : op.out[0], c));
-            }
-            for (int32_t t : op.out) {
-                if (g.tensors[t].mem != Mem::GM || !is_end[t]) continue;
-                for (size_t i = 0; i < g.outputs.size(); ++i)
-                    if (g.outputs[i] == t) out.writes[i].push_back(window_of(g, op, t, op.in.empty() ? t : op.in[0], c));
-            }
+            for (int32_t t : op.in)
+                if (input_of[t] >= 0) out.reads[input_of[t]].push_back(window_of(g, op, t, op.out.empty() ? t : op.out[0], c));
+            for (int32_t t : op.out)
+                if (output_of[t] >= 0) out.writes[output_of[t]].push_back(window_of(g, op, t, op.in.empty() ? t : op.in[0], c));
         }
+    for (int32_t id : g.order) {
+        const Op& op = g.ops[id];
+        const bool writes = !op.out.empty() && g.tensors[op.out[0]].mem == Mem::GM;
+        (writes ? out.gm_write_bytes : out.gm_read_bytes) += op.gm_bytes;
+    }
+    out.symbols = std::move(root.graph.symbols);
     return out;
 }
 

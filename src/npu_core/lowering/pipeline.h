@@ -17,12 +17,15 @@ struct LeafFunction {
     Leaf leaf;
     CoreType core = CoreType::AIV;
     LeafRun run;                      // timings parallel to leaf.schedule; empty for hubs
+    int64_t spill_read_bytes = 0, spill_write_bytes = 0;
 };
 
 // Distinct leaf functions of a kernel, over all its root functions.
 struct LeafLibrary {
     std::vector<LeafFunction> leaves;
     std::map<std::vector<int64_t>, int32_t> by_content;
+    bool strict = false;                                                // refuse what the public simulator cannot run
+    std::set<std::string> default_pipe;                                 // otherwise: operations it has no pipe for
     int32_t add(const Graph& graph, const std::vector<int32_t>& ops);   // sub-graph in function order
 };
 
@@ -31,10 +34,14 @@ struct Window {
     int32_t call = 0;
     Offset at;
     Shape shape;
+    int64_t bytes = 0;
+    bool picked = false;        // rows chosen by an index tensor: anywhere in the slot
 };
 
 struct CompiledRoot {
-    Graph graph;                                  // after the last graph pass
+    std::vector<Symbol> symbols;                  // of the offsets of reads and writes
+    int64_t gm_read_bytes = 0, gm_write_bytes = 0;   // of one instance, without spills
+    int64_t workspace_bytes = 0;                  // tensors in global memory that do not leave the root function
     std::vector<Id> input_slots, output_slots;
     std::vector<Call> calls;                      // by sub-graph
     RootTasks tasks;
@@ -42,6 +49,6 @@ struct CompiledRoot {
 };
 
 void run_graph_passes(Graph& graph, const MergeOptions& options);
-CompiledRoot compile_root(RootGraph root, LeafLibrary& library, const MergeOptions& options);
+CompiledRoot compile_root(const Program& program, RootGraph root, LeafLibrary& library, const MergeOptions& options);
 
 }  // namespace npu::lowering

@@ -256,12 +256,7 @@ void insert_spills(Leaf& leaf) {
                 i = size_t(std::find(leaf.list.begin(), leaf.list.end(), id) - leaf.list.begin());
                 for (size_t k = 0; k < i; ++k) executed[leaf.list[k]] = 1;
                 refs = reference_counts(leaf, {leaf.list.begin() + long(i), leaf.list.end()});
-                if (!pools.allocate(want.mem, own, want.bytes)) {
-                    const int64_t room = capacity_bytes(want.mem);
-                    throw CapacityFailure("no room for a tile of " + std::to_string(want.bytes) + " bytes in " +
-                                              std::string(mem_name(want.mem)),
-                                          "", want.mem, want.bytes, room);
-                }
+                if (!pools.allocate(want.mem, own, want.bytes)) refuse_buffer(leaf, own, pools.largest_gap(want.mem));
             }
             release(own);
         } else {

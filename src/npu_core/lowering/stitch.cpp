@@ -95,18 +95,18 @@ private:
         }
     }
 
-    int64_t coordinate(const Coord& c, const Graph& g, const Instance& instance) const {
+    int64_t coordinate(const Coord& c, const std::vector<Symbol>& symbols, const Instance& instance) const {
         int64_t at = c.at;
-        for (auto [expr, copy] : g.symbols[c.symbol].terms) at += evaluate(p_, expr, instance.scalars[copy]);
+        for (auto [expr, copy] : symbols[c.symbol].terms) at += value_of(p_, expr, instance.scalars[copy]);
         return at;
     }
 
     // Calls use(cell) for every cell of the slot that the window touches, row major.
-    template <class F> void each_cell(const Slot& s, const Window& w, const Graph& g, const Instance& instance, F&& use) const {
+    template <class F> void each_cell(const Slot& s, const Window& w, const std::vector<Symbol>& symbols, const Instance& instance, F&& use) const {
         const int rank = s.shape.rank;
         int64_t low[MAX_RANK], high[MAX_RANK], place[MAX_RANK];
         for (int d = 0; d < rank; ++d) {
-            const int64_t at = d < w.at.rank ? coordinate(w.at.d[d], g, instance) : 0;
+            const int64_t at = d < w.at.rank ? coordinate(w.at.d[d], symbols, instance) : 0;
             const int64_t end = std::min(at + w.shape[d], std::max(s.shape[d], at + 1));
             low[d] = place[d] = at / s.cell[d];
             high[d] = (std::max(end, at + 1) - 1) / s.cell[d];
@@ -162,7 +162,7 @@ private:
         for (const Window& w : root.reads[input]) {
             const int32_t t = root.tasks.task_of_call[w.call];
             if (t < 0) continue;
-            each_cell(s, w, root.graph, instance, [&](int64_t cell) {
+            each_cell(s, w, root.symbols, instance, [&](int64_t cell) {
                 auto it = s.writer.find(cell);
                 if (it != s.writer.end()) edge(it->second, base + t);
             });
@@ -180,7 +180,7 @@ private:
         for (const Window& w : root.writes[output]) {
             const int32_t t = root.tasks.task_of_call[w.call];
             if (t < 0 || (!s.windows && covers(w, s.shape))) continue;
-            each_cell(s, w, root.graph, instance, [&](int64_t cell) { s.writer[cell] = base + t; });
+            each_cell(s, w, root.symbols, instance, [&](int64_t cell) { s.writer[cell] = base + t; });
         }
     }
 

@@ -81,7 +81,7 @@ RootGraph TensorGraphBuilder::build() {
 int32_t TensorGraphBuilder::use(Id t) {
     auto it = version_.find(t);
     if (it != version_.end()) return it->second;
-    if (declared_.count(t)) throw ReadBeforeWrite("local tensor " + p_.tensors[t].name + " is read before any write");
+    if (declared_.count(t)) fail("read_before_write", "local tensor " + p_.tensors[t].name + " is read before any write");
     const int32_t local = fresh(p_.tensors[t].shape, p_.tensors[t].dtype);
     incasts_.emplace_back(t, local);
     return version_[t] = local;
@@ -93,6 +93,7 @@ int32_t TensorGraphBuilder::emit(Opcode code, const Ids& in, const Ids& out) {
     const int32_t id = root_.graph.add_op(code, in, out);
     root_.graph.ops[id].tile = tile_;
     root_.graph.ops[id].scope = scope_;
+    root_.graph.ops[id].source = source_;
     return id;
 }
 
@@ -116,7 +117,7 @@ void TensorGraphBuilder::set_vec_tile(const Shape& tile) {
 }
 
 Coord TensorGraphBuilder::coordinate(Id expr) {
-    if (is_constant(p_, expr)) return {evaluate(p_, expr, {}), 0};
+    if (is_constant(p_, expr)) return {value_of(p_, expr, {}), 0};
     const std::string text = expr_text(p_, expr) + (copy_ ? "@" + std::to_string(copy_) : "");
     return {0, root_.graph.symbol(text, {{expr, copy_}})};
 }
@@ -131,6 +132,8 @@ Offset TensorGraphBuilder::offset(Span exprs) {
 void TensorGraphBuilder::step(const PathStep& s) {
     const Item& it = *s.item;
     copy_ = s.copy;
+    source_ = int32_t(root_.graph.sources.size());
+    root_.graph.sources.push_back({it.kind == ItemKind::OP ? p_.ops[it.a].row : NONE, it.line});
     switch (it.kind) {
         case ItemKind::OP: {
             const npu::Op& op = p_.ops[it.a];
@@ -187,6 +190,7 @@ void TensorGraphBuilder::assemble(const Item& it) {
 void TensorGraphBuilder::finish() {
     tile_ = -1;
     scope_ = -1;
+    source_ = -1;
     for (Id t : crossing_)   // values of this path that another root reads
         if (!whole_.count(t) && !written_.count(t)) {
             auto it = version_.find(t);

@@ -5,20 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "npu_core/base/fault.h"
 #include "npu_core/lowering/graph.h"
 #include "npu_core/lowering/paths.h"
 
 namespace npu::lowering {
-
-// An operation the 0.2.0 stack does not have, or not in this form.
-struct NotLowered : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
-// A local tensor that no path writes before it is read; the 0.2.0 stack finds no buffer for it.
-struct ReadBeforeWrite : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
 
 struct RootGraph {
     Graph graph;
@@ -71,7 +62,7 @@ private:
     std::map<Id, int32_t> written_;        // slot -> function output written by assembles
     std::map<Id, int32_t> whole_;          // slot -> tensor that becomes it at the end
     std::set<Id> declared_;
-    int32_t tile_ = -1, scope_ = -1, copy_ = 0;
+    int32_t tile_ = -1, scope_ = -1, copy_ = 0, source_ = -1;
 };
 
 void emit_program_op(TensorGraphBuilder& b, const npu::Op& op);

@@ -14,12 +14,9 @@ namespace npu::machine {
 struct LeafTiming {
     int64_t cycles = 0;                               // from the task's start to its end
     std::array<int64_t, cost::PIPES> busy{};
-    std::vector<int64_t> events;                      // public machine: cycles at which the core asks to be woken
     std::map<cost::Code, std::pair<int64_t, int64_t>> ops;   // count, summed cycles
-    std::map<std::string, int64_t> pipes, samples;    // public machine: cycles per pipe class, one duration per signature
 };
 
-LeafTiming run_official(const plan::Leaf& leaf);                                   // dataflow core
 LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip);   // in-order pipes
 
 struct Task {
@@ -37,9 +34,6 @@ struct Run {
     int64_t critical = 0;                             // longest chain of tasks, without waiting for cores
     int cores_used = 0;
 };
-
-// The AICPU machine of the public simulator.
-Run dispatch_official(const std::vector<DeviceTask>& work, const std::vector<LeafTiming>& leaves);
 
 // List schedule over the cores with dispatch, completion and resolve cost per task on the owning AICPU thread.
 struct DispatchCost { double dispatch, pickup, completion, resolve, stitch; int threads; };

@@ -7,10 +7,8 @@
 #include <memory>
 #include <set>
 
-#include "npu_core/base/fault.h"
-#include "npu_core/base/patience.h"
+#include "npu_core/base/json.h"
 #include "npu_core/machine/machine.h"
-#include "npu_core/plan/json.h"
 #include "npu_core/plan/options.h"
 #include "npu_core/plan/root.h"
 #include "npu_core/plan/traffic.h"
@@ -26,11 +24,9 @@ using machine::Task;
 
 constexpr int64_t STITCH_CALLS = 20000;          // call operations of one DeviceTask (stitch_function_size)
 constexpr double SCHEDULER_GHZ = 2.0;            // base of the AICPU cycle constants; not stated by their source
-constexpr double OFFICIAL_CYCLES_PER_US = 1800;
 
-Chip chip_of(const cost::Device& d, bool official) {
+Chip chip_of(const cost::Device& d) {
     Chip c;
-    c.stream_l1 = !official;
     c.skip_repeats = d.get("planner.full", 0) == 0;
     auto set = [&](Mem m, const char* key) { c.capacity[static_cast<int>(m)] = static_cast<int64_t>(d[key]); };
     set(Mem::UB, "capacity.ub");
@@ -52,9 +48,8 @@ struct Totals {
 
 class Planner {
 public:
-    Planner(const Program& p, const cost::Device& device, bool official, Numerics numerics)
-        : p_(p), device_(device), official_(official), numerics_(numerics), chip_(chip_of(device, official)),
-          crossing_(crossing_locals(p)), leaves_(p, chip_), traffic_(tensor_bytes(p)) {}
+    Planner(const Program& p, const cost::Device& device)
+        : p_(p), device_(device), chip_(chip_of(device)), crossing_(crossing_locals(p)), leaves_(p, chip_), traffic_(tensor_bytes(p)) {}
 
     void instance(const Instance& i) {
         const Root& root = root_of(i);
@@ -142,8 +137,6 @@ public:
 private:
     const Program& p_;
     const cost::Device& device_;
-    const bool official_;
-    const Numerics numerics_;
     const Chip chip_;
     const std::unordered_set<Id> crossing_;
     LeafTable leaves_;
@@ -176,7 +169,7 @@ private:
         if (last_root_ && last_key_[0] == i.key[0] && last_key_[1] == i.key[1]) return *last_root_;
         std::unique_ptr<Root>& slot = roots_[{i.key[0], i.key[1]}];
         if (!slot) {
-            slot = std::make_unique<Root>(plan_root(p_, i.visits, i.offsets, crossing_, numerics_, chip_,
+            slot = std::make_unique<Root>(plan_root(p_, i.visits, i.offsets, crossing_, p_.numerics, chip_,
                                                     options_of(i.options).partition, leaves_));
             unmodelled_.insert(slot->unmodelled.begin(), slot->unmodelled.end());
         }
@@ -190,13 +183,12 @@ private:
 std::string Planner::finish(const WalkNotes& notes) {
     std::vector<machine::LeafTiming> timings;
     bool extrapolated = false;
-    std::unique_ptr<cost::Calibrated> calibrated;
-    if (!official_) calibrated = std::make_unique<cost::Calibrated>(device_);
+    const cost::Calibrated calibrated(device_);
     for (const Leaf& leaf : leaves_.leaves()) {
-        timings.push_back(official_ ? machine::run_official(leaf) : machine::run_calibrated(leaf, *calibrated, chip_));
+        timings.push_back(machine::run_calibrated(leaf, calibrated, chip_));
         if (!leaf.shorter) continue;
         machine::LeafTiming& whole = timings.back();
-        const machine::LeafTiming shorter = machine::run_calibrated(*leaf.shorter, *calibrated, chip_);
+        const machine::LeafTiming shorter = machine::run_calibrated(*leaf.shorter, calibrated, chip_);
         whole.cycles += leaf.repeats * (whole.cycles - shorter.cycles);
         for (int p = 0; p < cost::PIPES; ++p) whole.busy[p] += leaf.repeats * (whole.busy[p] - shorter.busy[p]);
         for (auto& [code, entry] : whole.ops) {
@@ -215,10 +207,8 @@ std::string Planner::finish(const WalkNotes& notes) {
     std::array<int64_t, cost::PIPES> busy{};
     std::array<int64_t, MEMS> peak{};
     std::map<cost::Code, std::pair<int64_t, int64_t>> ops;
-    int64_t spill = 0, gm_in_padded = 0, gm_out_padded = 0;
-    std::set<std::string> no_cost;
+    int64_t spill = 0;
     std::map<std::string, std::map<int64_t, int64_t>> lengths;
-    std::map<std::string, int64_t> official_pipes, samples;
     for (size_t l = 0; l < timings.size(); ++l) {
         const Leaf& leaf = leaves_.leaves()[l];
         if (runs[l]) leaves_run.insert(static_cast<int32_t>(l));
@@ -227,16 +217,8 @@ std::string Planner::finish(const WalkNotes& notes) {
         for (const auto& [code, entry] : timings[l].ops) {
             ops[code].first += entry.first * runs[l];
             ops[code].second += entry.second * runs[l];
-            if (official_ && (code == cost::Code::TANH || code == cost::Code::ERF || code == cost::Code::UNKNOWN_VEC))
-                no_cost.insert(std::string(cost::info(code).name) + " is absent from the public 0.2.0 table; its default latency is used");
-        }
-        if (runs[l]) {
-            for (const auto& [name, cycles] : timings[l].pipes) official_pipes[name] += cycles * runs[l];
-            samples.insert(timings[l].samples.begin(), timings[l].samples.end());
         }
         spill += leaf.spill_bytes * runs[l];
-        gm_in_padded += leaf.gm_in_padded * runs[l];
-        gm_out_padded += leaf.gm_out_padded * runs[l];
         if (runs[l]) lengths[leaf.core == Core::AIC ? "AIC" : "AIV"][timings[l].cycles] += runs[l];
     }
 
@@ -253,10 +235,7 @@ std::string Planner::finish(const WalkNotes& notes) {
     double time_us = 0, launch_us = 0;
     std::string bound;
     Json bounds;
-    if (official_) {
-        run = machine::dispatch_official(work_, timings);
-        time_us = static_cast<double>(run.cycles) / OFFICIAL_CYCLES_PER_US;
-    } else {
+    {
         const double scale = ghz / SCHEDULER_GHZ;
         machine::DispatchCost dc{device_["pypto_runtime.scheduler_cycles"] * scale, 140 * scale,
                                  device_["pypto_runtime.completion_cycles"] * scale, device_["pypto_runtime.resolve_cycles"] * scale,
@@ -300,7 +279,6 @@ std::string Planner::finish(const WalkNotes& notes) {
         bounds.number("critical_us", static_cast<double>(run.critical) / (ghz * 1000));
         bounds.number("dispatch_us", static_cast<double>(run.dispatch_busy) / (ghz * 1000));
     }
-    if (bound.empty()) bound = run.span * 2 < run.cycles ? "dispatch" : "tasks";
 
     Json tasks, peaks, pipes, op_counts, op_cycles, task_lengths, detail, out;
     tasks.integer("AIC", totals_.aic).integer("AIV", totals_.aiv);
@@ -317,39 +295,27 @@ std::string Planner::finish(const WalkNotes& notes) {
         task_lengths.raw(core, j.text());
     }
     detail.raw("ops", op_counts.text()).raw("op_cycles", op_cycles.text()).raw("task_lengths", task_lengths.text());
-    detail.integer("gm_in_padded", gm_in_padded).integer("gm_out_padded", gm_out_padded).integer("edges", totals_.edges);
-    detail.integer("hub_tasks", totals_.hubs).integer("cores_used", run.cores_used).integer("leaf_executed", static_cast<int64_t>(leaves_run.size()));
+    detail.integer("edges", totals_.edges).integer("hub_tasks", totals_.hubs).integer("cores_used", run.cores_used).integer("leaf_executed", static_cast<int64_t>(leaves_run.size()));
     detail.integer("aic_busy_cycles", run.aic_busy).integer("aiv_busy_cycles", run.aiv_busy);
     detail.raw("bounds", bounds.text());
-    if (official_) {
-        Json pipe_table, sample_table;
-        for (const auto& [name, cycles] : official_pipes) pipe_table.integer(name, cycles);
-        for (const auto& [name, cycles] : samples) sample_table.integer(name, cycles);
-        detail.raw("pipe_cycles", pipe_table.text()).raw("samples", sample_table.text());
-    }
-
     std::set<std::string> notes_out = notes.assumptions;
     if (extrapolated) notes_out.insert("long runs of equal output tiles within a task continue as their first tiles");
     if (notes.tails > 0) notes_out.insert("tail tiles (valid shape below the tile) cost as full tiles");
     if (chip_.direct_cv && totals_.aic > 0 && totals_.aiv > 0)
         notes_out.insert("cube and vector tasks hand tiles over directly (L0C to UB, UB to L1); that the pair runs in one cluster is assumed");
-    if (!official_) {
-        notes_out.insert("inputs start in HBM; results that the kernel reads back come from L2");
-        if (hit < 1.0) notes_out.insert("the data of the launch exceeds L2: re-reads hit in proportion to the part that fits");
-        notes_out.insert("AICPU constants are cycles of a 2 GHz clock; its threads share the fan-out of a hub");
-    }
-    std::vector<std::string> unmodelled(unmodelled_.begin(), unmodelled_.end());
-    unmodelled.insert(unmodelled.end(), no_cost.begin(), no_cost.end());
+    notes_out.insert("inputs start in HBM; results that the kernel reads back come from L2");
+    if (hit < 1.0) notes_out.insert("the data of the launch exceeds L2: re-reads hit in proportion to the part that fits");
+    notes_out.insert("AICPU constants are cycles of a 2 GHz clock; its threads share the fan-out of a hub");
 
     out.number("time_us", time_us);
-    out.integer("cycles", official_ ? run.cycles : static_cast<int64_t>(std::llround(time_us * ghz * 1000)));
+    out.integer("cycles", std::llround(time_us * ghz * 1000));
     out.integer("core_span_cycles", run.span).integer("launches", 1).integer("device_tasks", static_cast<int64_t>(work_.size()));
     out.integer("root_functions", static_cast<int64_t>(roots_.size())).integer("leaf_functions", static_cast<int64_t>(leaves_.leaves().size()));
     out.raw("tasks", tasks.text()).integer("gm_read_bytes", totals_.gm_read).integer("gm_write_bytes", totals_.gm_write);
     out.integer("hbm_read_bytes", totals_.hbm_read).integer("hbm_write_bytes", totals_.hbm_write).integer("l2_hit_bytes", totals_.l2_hit);
     out.integer("spill_bytes", spill).integer("workspace_bytes", totals_.workspace + totals_.slots);
     out.raw("peak_bytes", peaks.text()).raw("pipe_busy_cycles", pipes.text()).string("bound_by", bound);
-    out.strings("unmodelled", unmodelled).strings("assumptions", {notes_out.begin(), notes_out.end()});
+    out.strings("unmodelled", {unmodelled_.begin(), unmodelled_.end()}).strings("assumptions", {notes_out.begin(), notes_out.end()});
     out.strings("device_keys", {device_.used().begin(), device_.used().end()});
     Crossings crossings;
     for (const auto& [root, times] : executed_)
@@ -367,53 +333,14 @@ std::string Planner::finish(const WalkNotes& notes) {
 }  // namespace
 
 EstimateReport plan_and_cost(const Program& program, const std::unordered_map<std::string, double>& values,
-                             const std::string& model, const std::vector<IntData>& data, const std::vector<Assumed>& assume) {
-    EstimateReport report;
-    try {
+                             const std::vector<IntData>& data, const std::vector<Assumed>& assume) {
+    return report_of([&] {
         const cost::Device device(values);
-        const bool official = model == "official";
-        if (!official && model != "calibrated") return {"", "usage", "model is official or calibrated, not " + model, ""};
-        if (official && device.get("chip.is_950", 0) != 0)
-            return {"", "usage", "the official model has no 950 table: its constants cover A2/A3 only", ""};
-        Planner planner(program, device, official, official ? Numerics::V0_2_0 : program.numerics);
+        Planner planner(program, device);
         WalkNotes notes;
         walk(program, planner.crossing(), data, assume, [&](const Instance& i) { planner.instance(i); }, notes);
-        report.json = planner.finish(notes);
-    } catch (const TrapSignal& t) {
-        report.code = "trap";
-        report.message = std::to_string(t.number);
-    } catch (const Interrupted&) {
-        report.code = "interrupted";
-    } catch (const Fault& f) {
-        report.code = f.code;
-        report.message = f.message;
-        report.line = f.line;
-    } catch (const NeedsDataFault& f) {
-        report.code = "needs_data";
-        report.message = f.what();
-        report.line = f.line;
-    } catch (const CapacityFault& f) {
-        report.code = "capacity";
-        report.line = f.line;
-        Json j, live;
-        j.string("op", f.op).string("memory", f.memory).integer("bytes", f.bytes).integer("limit", f.limit);
-        j.integer("largest_gap", f.largest_gap).integers("tile", f.tile).integers("fits", f.fits);
-        std::vector<std::string> entries;
-        for (const CapacityFault::Live& x : f.live) {
-            Json e;
-            e.string("name", x.name).integers("shape", x.shape).integer("bytes", x.bytes);
-            entries.push_back(e.text());
-        }
-        j.raws("live", entries);
-        report.message = j.text();
-    } catch (const std::out_of_range& e) {
-        report.code = "device";
-        report.message = e.what();
-    } catch (const std::exception& e) {
-        report.code = "internal";
-        report.message = e.what();
-    }
-    return report;
+        return planner.finish(notes);
+    });
 }
 
 }  // namespace npu::plan

@@ -26,7 +26,6 @@ constexpr const char* mem_name(Mem m) {
 struct Chip {
     int64_t capacity[MEMS]{};
     bool direct_cv = false;   // L0C -> UB, UB -> L1 (950)
-    bool stream_l1 = false;   // where L1 overflows, loads are dropped early so that the next ones overlap with the cube
     bool skip_repeats = true; // extrapolate long runs of equal output tiles instead of scheduling each
     int aic = 24, aiv = 48;
 };

@@ -179,8 +179,6 @@ struct Builder {
             const bool out = op.code == Code::COPY_OUT || op.code == Code::TRANSPOSE_MOVEOUT || op.code == Code::INDEX_OUTCAST;
             if (in) leaf.gm_read += op.gm_bytes;
             if (out) leaf.gm_write += op.gm_bytes;
-            if (op.code == Code::COPY_IN) leaf.gm_in_padded += bytes_of(leaf.tensors[op.out[0]].shape, leaf.tensors[op.out[0]].dtype);
-            if (op.code == Code::COPY_OUT) leaf.gm_out_padded += bytes_of(leaf.tensors[op.in[0]].shape, leaf.tensors[op.in[0]].dtype);
         }
     }
 };

@@ -71,7 +71,6 @@ struct Leaf {
     std::vector<Mem> buffer_mem;
     std::array<int64_t, MEMS> peak{};
     int64_t gm_read = 0, gm_write = 0, spill_bytes = 0;
-    int64_t gm_in_padded = 0, gm_out_padded = 0;   // as the public simulator counts them: padded tiles, L0C as fp32
     // A very long run of equal output tiles: this leaf holds the first tiles, `shorter` one tile less, and `repeats`
     // further tiles follow, each adding the difference of the two. Traffic above is that of the whole run.
     std::shared_ptr<Leaf> shorter;

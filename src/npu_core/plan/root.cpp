@@ -21,7 +21,7 @@ int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
     // A very long run of equal output tiles is scheduled for its first tiles only. Nothing stays in L1 from one tile to the
     // next there, so the tiles do not share loads.
     constexpr int64_t HEAD = 4, LONG_RUN_OPS = 12000;
-    const int64_t tiles = chip_.stream_l1 && chip_.skip_repeats ? streamed_tiles(g, s, chip_) : 0;
+    const int64_t tiles = chip_.skip_repeats ? streamed_tiles(g, s, chip_) : 0;
     if (tiles > HEAD && tiles * chain_ops(g, s) > LONG_RUN_OPS) {
         SubGraph head{s.core, {}}, shorter{s.core, {}};
         std::unordered_set<Id> results;
@@ -52,7 +52,7 @@ int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
         schedule_leaf(leaf, block, program_, chip_);
         schedule_leaf(*leaf.shorter, block, program_, chip_);
         leaf.repeats = tiles - HEAD;
-        for (auto field : {&Leaf::gm_read, &Leaf::gm_write, &Leaf::spill_bytes, &Leaf::gm_in_padded, &Leaf::gm_out_padded})
+        for (auto field : {&Leaf::gm_read, &Leaf::gm_write, &Leaf::spill_bytes})
             leaf.*field += leaf.repeats * (leaf.*field - (*leaf.shorter).*field);
         leaves_.push_back(std::move(leaf));
         return it->second;

@@ -199,25 +199,7 @@ void check_capacity(const Leaf& leaf, const Block& block, const Program& program
                         shown = &leaf.tensors[t];
             if (shown) fault.tile.assign(shown->exact.d.begin(), shown->exact.d.begin() + shown->exact.rank);
             name_operation(fault, op.src, block, program);
-            // the largest tile that fits: fewer rows, then a shorter last axis
-            fault.fits = fault.tile;
-            if (!fault.fits.empty()) {
-                int64_t lead = 1;
-                for (size_t i = 0; i + 1 < fault.fits.size(); ++i) lead *= fault.fits[i];
-                const int64_t per_row = ceil_div(need[m], std::max<int64_t>(lead, 1));
-                int64_t rows = chip.capacity[m] / std::max<int64_t>(per_row, 1);
-                if (rows >= 1) {
-                    for (size_t i = 0; i + 1 < fault.fits.size(); ++i) {
-                        const int64_t keep = std::max<int64_t>(1, std::min(fault.fits[i], rows));
-                        fault.fits[i] = keep;
-                        rows = std::max<int64_t>(1, rows / keep);
-                    }
-                } else {
-                    for (size_t i = 0; i + 1 < fault.fits.size(); ++i) fault.fits[i] = 1;
-                    const int64_t cols = fault.fits.back() * chip.capacity[m] / std::max<int64_t>(per_row, 1);
-                    fault.fits.back() = std::max<int64_t>(8, cols / 64 * 64);
-                }
-            }
+            fault.suggest_tile();
             throw fault;
         }
     }

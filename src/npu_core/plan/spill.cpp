@@ -162,7 +162,7 @@ private:
         const size_t count = by_address.size();
         auto end_of = [&](size_t i) { return address_[by_address[i]] + leaf_.buffer_bytes[by_address[i]]; };
         const std::vector<int32_t> keep = pinned(op);
-        if (chip_.stream_l1 && m == static_cast<int>(Mem::L1)) {   // what this output tile does not read again
+        if (m == static_cast<int>(Mem::L1)) {   // what this output tile does not read again
             const int32_t horizon = result_after_[now_];
             bool dropped = false;
             for (int32_t b : by_address) {
@@ -201,7 +201,7 @@ private:
     void move_out(int32_t b) {
         const int32_t tensor = holds_[b], next = use_after(b);
         const LeafTensor t = leaf_.tensors[tensor];
-        const int64_t bytes = bytes_of(t.exact, t.dtype), padded = bytes_of(t.shape, t.dtype);
+        const int64_t bytes = bytes_of(t.exact, t.dtype);
         int32_t source = -1;
         if (auto it = source_.find(b); it != source_.end()) source = it->second;
         const Id from = next < n_ ? leaf_.ops[next].src : NONE;
@@ -219,7 +219,6 @@ private:
             after_.emplace_back(emitted_last_[b], save);
             leaf_.spill_bytes += bytes;
             leaf_.gm_write += bytes;
-            leaf_.gm_out_padded += padded;
         }
         free_buffer(b);
         if (next >= n_) return;
@@ -257,7 +256,6 @@ private:
         reload_at_[next].push_back(reload);
         leaf_.spill_bytes += bytes;
         leaf_.gm_read += bytes;
-        leaf_.gm_in_padded += padded;
     }
 
     void finish() {

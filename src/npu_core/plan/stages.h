@@ -1,11 +1,10 @@
 // The stages of the plan, in the order they run on the tile graph of one root function.
 #pragma once
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "npu_core/plan/block.h"
 #include "npu_core/plan/graph.h"
+#include "npu_core/program/cost_report.h"
 
 namespace npu::plan {
 
@@ -22,18 +21,6 @@ struct PartitionOptions {
 struct SubGraph {
     cost::Core core = cost::Core::AIV;
     std::vector<Id> ops;                       // in list order
-};
-
-// A tile does not fit a memory. Becomes the public CapacityError.
-struct CapacityFault : std::runtime_error {
-    using std::runtime_error::runtime_error;
-    std::string op, memory, line;
-    std::vector<int64_t> tile, fits;
-    int64_t bytes = 0, limit = 0;
-    int64_t largest_gap = -1;                     // of free room, where room is there but in pieces; else -1
-    int32_t operation = -1;                       // of the block, until op and line are named
-    struct Live { std::string name; std::vector<int64_t> shape; int64_t bytes; };
-    std::vector<Live> live;
 };
 
 Graph expand(const Block& block, const Chip& chip);                      // tensor operations -> tile operations

@@ -19,6 +19,7 @@ public:
     int64_t first_touch(Id tensor, const Shape& at, const Shape& shape, int64_t bytes);
     int64_t random_touch(Id tensor, int64_t bytes);     // rows anywhere in the tensor
     void write(Id tensor, const Shape& at, const Shape& shape, int64_t task);
+    void mark_written(Id tensor) { state_[tensor].written = true; }   // without keeping its writers
     bool written(Id tensor) const { return state_[tensor].written; }
     template <typename F> void writers(Id tensor, const Shape& at, const Shape& shape, F&& use) const;
 

@@ -1,11 +1,10 @@
 #include "npu_core/plan/walk.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "npu_core/base/fault.h"
 #include "npu_core/base/patience.h"
-#include "npu_core/program/evaluate.h"
+#include "npu_core/program/control.h"
 
 namespace npu::plan {
 
@@ -13,14 +12,13 @@ namespace {
 
 constexpr int64_t UNKNOWN_BASE = int64_t{1} << 50, UNKNOWN_STEP = int64_t{1} << 32;
 
-struct Scalar { int64_t value = 0; bool known = false; };
+using Scalar = ControlScalars::Scalar;
 
 class Walker {
 public:
     Walker(const Program& p, const std::unordered_set<Id>& crossing, const std::vector<IntData>& data,
            const std::vector<Assumed>& assume, const std::function<void(const Instance&)>& use, WalkNotes& notes)
-        : p_(p), data_(data), assume_(assume), use_(use), notes_(notes), slots_(static_cast<size_t>(p.scalar_slots)),
-          slot_name_(static_cast<size_t>(p.scalar_slots)), written_(p.tensors.size(), 0), has_loop_(p.bodies.size(), -1), crossing_(crossing),
+        : p_(p), use_(use), notes_(notes), scalars_(p, data, assume, notes.assumptions), crossing_(crossing),
           stamp_(p.tensors.size(), -1), number_(p.tensors.size(), 0) {
         new_block();
     }
@@ -31,14 +29,9 @@ public:
 
 private:
     const Program& p_;
-    const std::vector<IntData>& data_;
-    const std::vector<Assumed>& assume_;
     const std::function<void(const Instance&)>& use_;
     WalkNotes& notes_;
-    std::vector<Scalar> slots_;
-    std::vector<std::string> slot_name_;
-    std::vector<char> written_;
-    std::vector<signed char> has_loop_, constant_;
+    ControlScalars scalars_;
     std::vector<Visit> visits_;
     std::vector<Shape> offsets_;
     size_t offset_count_ = 0;
@@ -71,61 +64,6 @@ private:
             submit_ = false;
         }
         new_block();
-    }
-
-    Scalar eval(Id e) const {
-        const Expr& x = p_.exprs[e];
-        switch (x.op) {
-            case ExprOp::CONST: return {x.value, true};
-            case ExprOp::INDEX: case ExprOp::LOAD: return slots_[static_cast<size_t>(x.value)];
-            default: break;
-        }
-        const Scalar a = eval(x.a), b = x.b == NONE ? Scalar{0, true} : eval(x.b);
-        if (!a.known || !b.known) return {};
-        return {evaluate(x.op, a.value, b.value), true};
-    }
-
-    bool constant(Id e) {
-        if (constant_.size() < p_.exprs.size()) constant_.resize(p_.exprs.size(), -1);
-        if (constant_[e] >= 0) return constant_[e];
-        const Expr x = p_.exprs[e];
-        bool is = x.op != ExprOp::INDEX && x.op != ExprOp::LOAD;
-        if (is && x.op != ExprOp::CONST) is = constant(x.a) && (x.b == NONE || constant(x.b));
-        constant_[e] = is;
-        return is;
-    }
-
-    std::string line_of(const Item& item) const { return item.line == NONE ? "" : p_.lines[item.line]; }
-
-    // First unknown scalar of an expression, for messages.
-    std::string culprit(Id e) const {
-        const Expr& x = p_.exprs[e];
-        if (x.op == ExprOp::LOAD || x.op == ExprOp::INDEX)
-            return slots_[static_cast<size_t>(x.value)].known ? "" : slot_name_[static_cast<size_t>(x.value)];
-        std::string name = x.a == NONE ? "" : culprit(x.a);
-        return !name.empty() || x.b == NONE ? name : culprit(x.b);
-    }
-
-    std::optional<Scalar> assumed(const std::string& name, const std::string& line) {
-        const std::string number = line.substr(line.rfind(':') + 1), bare = name.substr(0, name.find('['));
-        for (const Assumed& a : assume_) {
-            if (a.key != name && a.key != bare && a.key != line && a.key != number) continue;
-            const int64_t value = a.low + (a.high - a.low) / 2;
-            notes_.assumptions.insert((name.empty() ? line : name) + " = " + std::to_string(value) +
-                                      (a.low == a.high ? " (given)" : " (middle of the given range)"));
-            return Scalar{value, true};
-        }
-        return std::nullopt;
-    }
-
-    Scalar must(Id e, const Item& item, const char* what) {
-        Scalar s = eval(e);
-        if (s.known) return s;
-        const std::string name = culprit(e);
-        if (auto a = assumed(name, line_of(item))) return *a;
-        throw NeedsDataFault(std::string(what) + " depends on " + (name.empty() ? "a value computed in the kernel" : name) +
-                             ", whose value is not known in a cost-only run; pass the argument's data, or assume={\"" +
-                             (name.empty() ? line_of(item) : name) + "\": value}", line_of(item));
     }
 
     static uint64_t mix(uint64_t h, uint64_t v, uint64_t k = 0x9E3779B97F4A7C15ull) {
@@ -190,11 +128,11 @@ private:
         Visit& v = visits_.back();
         v.at = zeros(rank);
         bool fixed = true;
-        for (int i = 0; i < rank && i < span.count; ++i) fixed = fixed && constant(p_.id_at(span)[i]);
+        for (int i = 0; i < rank && i < span.count; ++i) fixed = fixed && scalars_.constant(p_.id_at(span)[i]);
         if (!fixed) v.dyn = static_cast<Id>(offset_count_);
         key_[0] = mix(key_[0], fixed);
         for (int i = 0; i < rank && i < span.count; ++i) {
-            const Scalar s = eval(p_.id_at(span)[i]);
+            const Scalar s = scalars_.eval(p_.id_at(span)[i]);
             v.at[i] = s.known ? s.value : UNKNOWN_BASE + UNKNOWN_STEP * ++unknown_;
             if (fixed) key_[0] = mix(key_[0], static_cast<uint64_t>(s.value));
             if (!s.known) notes_.assumptions.insert("offsets that depend on data are unknown and taken as disjoint");
@@ -203,17 +141,6 @@ private:
         if (offset_count_ == offsets_.size()) offsets_.push_back(v.at);
         else offsets_[offset_count_] = v.at;
         ++offset_count_;
-    }
-
-    bool has_loop(Id body) {
-        signed char& known = has_loop_[body];
-        if (known >= 0) return known;
-        known = 0;
-        for (const Item& item : p_.bodies[body].items) {
-            if (item.kind == ItemKind::LOOP) known = 1;
-            if (item.kind == ItemKind::IF && (has_loop(item.b) || has_loop(item.c))) known = 1;
-        }
-        return known;
     }
 
     void body(Id id) {
@@ -228,27 +155,26 @@ private:
                         const int rank = p_.tensors[p_.id_at(op.outs)[0]].shape.rank;
                         place({op.scalars.begin, rank}, rank);
                         for (int i = 0; i < rank && rank + i < op.scalars.count; ++i) {
-                            const Scalar s = eval(p_.id_at(op.scalars)[rank + i]);
+                            const Scalar s = scalars_.eval(p_.id_at(op.scalars)[rank + i]);
                             if (!s.known || s.value != p_.tensors[p_.id_at(op.outs)[0]].shape[i]) { ++notes_.tails; break; }
                         }
                     }
-                    for (int i = 0; i < op.outs.count; ++i) written_[p_.id_at(op.outs)[i]] = 1;
+                    for (int i = 0; i < op.outs.count; ++i) scalars_.written(p_.id_at(op.outs)[i]);
                     break;
                 }
                 case ItemKind::DECL: visit(item); break;
-                case ItemKind::SET: visit(item); written_[item.a] = 1; break;
+                case ItemKind::SET: visit(item); scalars_.written(item.a); break;
                 case ItemKind::ASSEMBLE:
                     visit(item);
                     place(item.span, p_.tensors[item.a].shape.rank);
-                    written(item.a);
+                    scalars_.written(item.a);
                     break;
-                case ItemKind::STORE: written(item.a); break;
-                case ItemKind::LOAD: load(item); break;
+                case ItemKind::STORE: scalars_.written(item.a); break;
+                case ItemKind::LOAD: scalars_.load(item); break;
                 case ItemKind::BLOCK: flush(); break;
                 case ItemKind::TRAP: throw TrapSignal{item.a};   // the kernel raises here, whatever the model
                 case ItemKind::IF: {
-                    const Scalar c = must(item.a, item, "a condition");
-                    body(c.value ? item.b : item.c);
+                    body(scalars_.must(item.a, item, "a condition") ? item.b : item.c);
                     return;   // an If is the last item of its body
                 }
                 case ItemKind::LOOP: loop(item); break;
@@ -256,70 +182,19 @@ private:
         }
     }
 
-    void written(Id t) {
-        written_[t] = 1;
-        if (p_.tensors[t].alias != NONE) written_[p_.tensors[t].alias] = 1;
-    }
-
-    void load(const Item& item) {
-        const size_t slot = static_cast<size_t>(item.a);
-        const TensorInfo& t = p_.tensors[item.b];
-        std::string name = (t.name.empty() ? "tensor" : t.name) + "[";
-        const Id base = t.alias == NONE ? item.b : t.alias;
-        const int argument = p_.tensors[base].arg_index;
-        bool known = argument >= 0 && !written_[base];
-        int64_t index = 0;
-        for (int i = 0; i < item.span.count; ++i) {
-            const Scalar s = eval(p_.id_at(item.span)[i]);
-            name += (i ? ", " : "") + (s.known ? std::to_string(s.value) : std::string("?"));
-            known = known && s.known && s.value >= 0 && s.value < t.shape[i];
-            index = index * t.shape[i] + s.value;
-        }
-        name += "]";
-        slot_name_[slot] = name;
-        slots_[slot] = {};
-        if (auto a = assumed(name, line_of(item))) { slots_[slot] = *a; return; }
-        if (!known || argument >= static_cast<int>(data_.size())) return;
-        const IntData& d = data_[static_cast<size_t>(argument)];
-        const int64_t size = dtype_size_bytes(t.dtype);
-        if (!d.data || (index + 1) * size > d.bytes) return;
-        const uint8_t* at = d.data + index * size;
-        auto get = [&]<typename T>(T) { T v; __builtin_memcpy(&v, at, sizeof v); return static_cast<int64_t>(v); };
-        switch (t.dtype) {
-            case DType::I8: slots_[slot] = {get(int8_t{}), true}; break;
-            case DType::I16: slots_[slot] = {get(int16_t{}), true}; break;
-            case DType::I32: slots_[slot] = {get(int32_t{}), true}; break;
-            case DType::I64: slots_[slot] = {get(int64_t{}), true}; break;
-            case DType::U8: case DType::BOOL: slots_[slot] = {get(uint8_t{}), true}; break;
-            case DType::U16: slots_[slot] = {get(uint16_t{}), true}; break;
-            case DType::U32: slots_[slot] = {get(uint32_t{}), true}; break;
-            case DType::U64: slots_[slot] = {get(uint64_t{}), true}; break;
-            default: break;
-        }
-    }
-
     void loop(const Item& item) {
         flush();
         submit_ = submit_ || item.submit_before;
         const Id* b = p_.id_at(item.span);
-        const int64_t start = must(b[0], item, "a loop start").value, stop = must(b[1], item, "a loop bound").value,
-                      step = must(b[2], item, "a loop step").value;
+        const int64_t start = scalars_.must(b[0], item, "a loop start"), stop = scalars_.must(b[1], item, "a loop bound"),
+                      step = scalars_.must(b[2], item, "a loop step");
         if (step <= 0) return;
-        std::vector<int64_t> factors;
-        if (!has_loop(item.b))
-            for (int i = 0; i < item.unroll.count; ++i)
-                if (int64_t f = p_.ints[item.unroll.begin + i]; f > 1) factors.push_back(f);
-        std::sort(factors.rbegin(), factors.rend());
-        const size_t slot = static_cast<size_t>(item.a);
-        slot_name_[slot] = "loop index";
         int64_t left = start < stop ? (stop - start + step - 1) / step : 0, i = start;
         while (left > 0) {
-            int64_t take = 1;
-            for (int64_t f : factors)
-                if (f <= left) { take = f; break; }
+            const int64_t take = scalars_.unrolled(item, left);
             for (int64_t k = 0; k < take; ++k, i += step) {
                 patience_.check();
-                slots_[slot] = {i, true};
+                scalars_.set_index(item.a, i);
                 body(item.b);
             }
             flush();

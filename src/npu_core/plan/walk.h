@@ -6,14 +6,9 @@
 #include <string>
 
 #include "npu_core/plan/block.h"
-#include "npu_core/plan/estimate.h"
+#include "npu_core/program/control.h"
 
 namespace npu::plan {
-
-struct NeedsDataFault : std::runtime_error {
-    std::string line;
-    NeedsDataFault(const std::string& text, std::string where) : std::runtime_error(text), line(std::move(where)) {}
-};
 
 // One execution of a root function.
 struct Instance {

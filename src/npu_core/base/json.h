@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace npu::plan {
+namespace npu {
 
 class Json {
 public:
@@ -50,4 +50,4 @@ private:
     }
 };
 
-}  // namespace npu::plan
+}  // namespace npu
