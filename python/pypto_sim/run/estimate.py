@@ -27,7 +27,7 @@ MODELS = ("calibrated", "official")
 ERROR_BAND = {      # the figures of tests/unit/test_calibration.py
     "calibrated": "first form; published rows: matrix products with known tiles -21 to +54 %, median 10 % (11 rows); "
                   "elementwise and softmax median 49 % (64 rows); other operators are not validated",
-    "official": "the public 0.2.0 simulator's model, within 2 % of it on 97 % of 171 recorded kernels; a model, not hardware",
+    "official": "the public 0.2.0 simulator's model, within 2 % of it on 97 % of 171 recorded kernels; no hardware",
 }
 
 

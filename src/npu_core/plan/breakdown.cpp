@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "npu_core/plan/json.h"
+#include "npu_core/base/json.h"
 
 namespace npu::plan {
 
