@@ -20,12 +20,12 @@ def bits(value: Any) -> bytes:
     return value.contiguous().view(torch.uint8).numpy().tobytes()
 
 
-def both(kernel: Any, *args: Any, runs: str = "replay", quiet: bool = True,
+def both(kernel: Any, *args: Any, runs: str = "replay", quiet: bool = True, traced: bool = False,
          **scalars: Any) -> list[Any]:
     """Arguments after a replayed run (copies), after checking that stepping gives the same bits.
 
     runs: how the kernel must run when it is free to choose. quiet: no rule of
-    severity warn may fire at all.
+    severity warn may fire at all. traced: every loop must be replayed, none unrolled.
     """
     found = []
     for how in ("auto", "step"):
@@ -37,6 +37,7 @@ def both(kernel: Any, *args: Any, runs: str = "replay", quiet: bool = True,
         last = kernel.last_run
         fired = sorted({f.rule for f in last.warnings if f.severity == "warn"})
         assert not quiet or not fired, [(f.rule, f.line, f.text) for f in last.warnings]
+        assert how == "step" or not traced or all(loop["replayed"] for loop in last.loops), last.loops
         assert last.mode == (runs if how == "auto" else "step"), (last.reason, last.loops)
         found.append([*given, *named.values()])
     for a, b in zip(*found, strict=True):
