@@ -9,6 +9,7 @@ import json  # noqa: E402
 import resource  # noqa: E402
 import time  # noqa: E402
 
+import gallery_workloads  # noqa: E402
 import workloads  # noqa: E402
 
 
@@ -60,7 +61,7 @@ def main():
     args = parser.parse_args()
     workloads.one_thread()
     rows = []
-    for workload in workloads.WORKLOADS:
+    for workload in (*workloads.WORKLOADS, *(workloads.Workload(*w) for w in gallery_workloads.WORKLOADS)):
         if args.names and not any(n in workload.name for n in args.names):
             continue
         rows.append(measure(workload, args.repeat))

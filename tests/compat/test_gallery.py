@@ -28,7 +28,7 @@ def script(request, monkeypatch):
 def test_accurate_silent_and_replayed(script, profile):
     with pypto.config(profile=profile):
         for case in script.cases():
-            got = both(case.kernel, *case.args, traced=True)          # fails on any warning, and unless the bits are equal
+            got = both(case.kernel, *case.args, traced=True)    # fails on any warning, and unless the bits are equal
             assert case.compare(got) <= 1, case.errors
 
 
