@@ -276,7 +276,7 @@ FOOTPRINT: dict[str, Callable[[Call, Tile], Stages]] = {
     "quant_mx": _one_tile, "pack4": _one_tile, "unpack4": _one_tile, "sort32": _one_tile, "mrgsort": _one_tile,
 }
 FP32_TILES = {"sin": 5, "cos": 5, "atan": 5, "erfc": 5, "asin": 6, "acos": 6, "log1p": 6, "sinh": 6, "asinh": 6,
-              "acosh": 5, "cosh": 3, "cbrt": 4, "atan2": 7}
+              "acosh": 5, "cosh": 3, "cbrt": 3, "atan2": 7}
 for _kernel, _count in FP32_TILES.items():
     FOOTPRINT[_kernel] = _fp32_tiles(_count)
 FOOTPRINT["argmax"] = FOOTPRINT["argmin"] = _reduce

@@ -235,8 +235,6 @@ _lenient_warns("output.unwritten", "An output argument is rebound or never writt
 _always("read.unwritten", "A tensor is read before anything was written to it.", errors.PyptoRuntimeError)
 
 # --- movement, indexing, matrix products -----------------------------------------------------------------------------
-_always("api.unsimulated", "The argument exists in PyPTO but is not simulated.", errors.PyptoNotImplementedError,
-        "simulator: refused rather than ignored")
 _lenient_warns("api.extension", "PyPTO has no such function.", errors.PyptoNotImplementedError, "simulator")
 _always("arg.unknown", "An option or key has an unknown name.", errors.PyptoKeyError)
 define("shape.symbolic", "Sizes must be ints, not SymbolicScalars.", lenient="off", v0_2="error", master="error",

@@ -14,7 +14,7 @@ from ._checks import MAX_RANK, Check
 from ._shapes import or_full, shape_of, valid_list
 
 GATHERED = supported("fp32 fp16 bf16 int16 int32 uint16 uint32")
-SELECTED = supported("int8 int16 int32 uint8 uint16 uint32 fp16 fp32 bf16", only_950="bool")
+SELECTED = supported("int8 int16 int32 uint8 uint16 uint32 fp16 fp32 bf16", only_950="bool fp8e4m3 fp8e5m2 fp8e8m0 hf8")
 SCATTERED = supported("fp32 fp16 bf16 int8 uint8 int16 int32")
 PAGED = supported("fp32 fp16 bf16 int32 int16")
 INDEX = supported("int32 int64")

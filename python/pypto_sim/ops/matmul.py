@@ -26,7 +26,8 @@ RESULTS = {FP16: (FP16, FP32), BF16: (BF16, FP32), FP32: (FP32,), INT8: (INT32,)
 BIAS = {FP16: (FP16, FP32), BF16: (FP32,), FP32: (FP32,), INT8: (INT32,), FP8E4M3: (FP32,), FP8E5M2: (FP32,),
         HF8: (FP32,), DataType.DT_FP4_E2M1X2: (FP32,)}
 MIXABLE = {FP8E4M3, FP8E5M2}
-SCALED_RESULTS = (FP16, INT8)
+SCALED_RESULTS = {True: (FP16, INT8), False: (INT8,)}      # of INT8 operands, of others
+SCALES = supported("uint64 int64", unlisted="fp32")
 TF32_MODES = {"CAST_NONE": 0, "CAST_RINT": 1, "CAST_ROUND": 2}
 EXTRAS = ("bias_tensor", "relu_type", "scale", "scale_tensor", "trans_mode")
 SCALE_MASK = 0xFFFFE000            # the fix pipe keeps sign, exponent and 10 mantissa bits of a scale
@@ -225,12 +226,13 @@ def matmul(input: Tensor, mat2: Tensor, out_dtype: DataType, *, a_trans: bool = 
     input: [.., M, K], or [.., K, M] with a_trans; rank 2 to 4.
     mat2: [.., K, N], or [.., N, K] with b_trans; same rank and type, batch axes equal or 1.
     out_dtype: FP16 or FP32 of FP16, BF16 or FP32 of BF16, FP32 of FP32, INT32 of INT8 (FP16 or INT8 with a scale);
-        FP16, BF16 or FP32 of FP8E4M3, FP8E5M2 (mixable) and HF8 on the 950.
+        FP16, BF16 or FP32 of FP8E4M3, FP8E5M2 (mixable) and HF8 on the 950; INT8 of any operands with a scale.
     a_trans: `input` is stored transposed.
     b_trans: `mat2` is stored transposed.
     c_matrix_nz: must be False.
-    extend_params: dict of bias_tensor [1, N], relu_type (pypto.ReLuType), scale (number) or scale_tensor (FP32
-        [1, N]) for INT8 operands, trans_mode (pypto.TransMode, 950: fp32 operands rounded to TF32).
+    extend_params: dict of bias_tensor [1, N], relu_type (pypto.ReLuType), scale (number) or scale_tensor (UINT64 or
+        INT64 [1, N], the bits of an fp32 in the low half; lenient also FP32), trans_mode (pypto.TransMode, 950: fp32
+        operands rounded to TF32).
 
     Returns
     -------
@@ -259,11 +261,11 @@ def matmul(input: Tensor, mat2: Tensor, out_dtype: DataType, *, a_trans: bool = 
     if a.dtype is not b.dtype and not {a.dtype, b.dtype} <= MIXABLE:
         check.rule("matmul.mixed", f"`input` is {a.dtype.name}, `mat2` is {b.dtype.name}; they must be equal. Cast one")
     extras = _extras(check, extend_params)
-    scale, column_scales = _scale(check, extras, a.dtype)
+    scale, column_scales = _scale(check, extras)
     if not isinstance(out_dtype, DataType):
         check.rule("arg.type", f"`out_dtype` must be a DataType such as pypto.DT_FP32, got {out_dtype!r}")
     scaled = bool(scale) or column_scales is not None
-    allowed = SCALED_RESULTS if scaled else RESULTS[a.dtype]
+    allowed = SCALED_RESULTS[a.dtype is INT8] if scaled else RESULTS[a.dtype]
     if out_dtype not in allowed:
         check.rule("matmul.out_dtype", f"`out_dtype` is {out_dtype.name} for {a.dtype.name} operands"
                                        f"{' with a scale' if scaled else ''}; allowed: "
@@ -362,16 +364,14 @@ def _chunk(view: Any, t: Tensor, axis: int, at: int, step: int) -> Tensor:
     return view(t, shape, offsets)
 
 
-def _scale(check: Check, extras: dict[str, Any], dtype: DataType) -> tuple[tuple[float, ...], Tensor | None]:
+def _scale(check: Check, extras: dict[str, Any]) -> tuple[tuple[float, ...], Tensor | None]:
     """(scale, scale tensor). A number as the fix pipe takes it: sign, exponent and 10 mantissa bits; () without one."""
     if "scale" not in extras and "scale_tensor" not in extras:
         return (), None
-    if dtype is not INT8:
-        check.rule("arg.value", f"a scale needs INT8 operands, got {dtype.name}")
     if "scale_tensor" in extras:
         if "scale" in extras:
             check.rule("arg.value", "`scale` and `scale_tensor` exclude each other")
-        return (), check.tensor("scale_tensor", extras["scale_tensor"], supported("fp32"))
+        return (), check.tensor("scale_tensor", extras["scale_tensor"], SCALES)
     scale = extras["scale"]
     if isinstance(scale, bool) or not isinstance(scale, int | float):
         check.rule("arg.type", f"`scale` must be a number, got {type(scale).__name__}")

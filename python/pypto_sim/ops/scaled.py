@@ -1,6 +1,7 @@
 """Matrix product of block-scaled operands (MX)."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..dtypes import DataType
@@ -9,7 +10,7 @@ from ..trace.session import Out
 from ..trace.tensor import Tensor
 from ._checks import Check
 from ._shapes import or_full, shape_of, valid_list
-from .matmul import WIDE_RESULTS, _batches, _bias, _capacity, _cube_tile, _extras, _relu
+from .matmul import WIDE_RESULTS, _batches, _bias, _capacity, _cube_tile, _extras, _relu, _scale
 
 FP8E8M0, FP4 = DataType.DT_FP8E8M0, DataType.DT_FP4_E2M1X2
 FP32 = DataType.DT_FP32
@@ -36,7 +37,7 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, out_dtype: DataType, scale_a: Tensor
     ----------
     mat_a: FP8E4M3 or FP8E5M2 [M, K], or [K, M] with a_trans; FP4_E2M1X2 [M, K / 2].
     mat_b: [K, N], or [N, K] with b_trans; FP4_E2M1X2 two elements a byte along its last axis.
-    out_dtype: FP16, BF16 or FP32.
+    out_dtype: FP16, BF16 or FP32; INT8 with a scale.
     scale_a: FP8E8M0 [M, ceil(K / 64), 2], or [ceil(K / 64), M, 2] with scale_a_trans.
     scale_b: FP8E8M0 [ceil(K / 64), N, 2], or [N, ceil(K / 64), 2] with scale_b_trans.
     a_trans: `mat_a` is stored transposed.
@@ -44,7 +45,7 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, out_dtype: DataType, scale_a: Tensor
     scale_a_trans: `scale_a` is stored transposed.
     scale_b_trans: `scale_b` is stored transposed.
     c_matrix_nz: must be False.
-    extend_params: dict of bias_tensor [1, N] and relu_type.
+    extend_params: dict of bias_tensor [1, N], relu_type, and scale or scale_tensor [1, N] as for matmul.
 
     Returns
     -------
@@ -56,7 +57,7 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, out_dtype: DataType, scale_a: Tensor
 
     Notes
     -----
-    Only the 950 has it (rule api.chip). An INT8 result is not simulated.
+    Only the 950 has it (rule api.chip).
 
     Cost
     ----
@@ -74,16 +75,18 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, out_dtype: DataType, scale_a: Tensor
     a, b = check.tensor("mat_a", mat_a, nz=True), check.tensor("mat_b", mat_b, nz=True)
     if (a.dtype is FP4) is not (b.dtype is FP4):
         check.rule("matmul.mixed", f"`mat_a` is {a.dtype.name}, `mat_b` is {b.dtype.name}; FP4 goes with FP4")
-    if out_dtype is DataType.DT_INT8:
-        check.rule("api.unsimulated", "an INT8 result is not simulated; take DT_FP32 and quantize")
-    if out_dtype not in WIDE_RESULTS:
-        check.rule("matmul.out_dtype", f"`out_dtype` is {getattr(out_dtype, 'name', out_dtype)}; allowed: DT_FP16, "
-                                       "DT_BF16, DT_FP32")
+    extras = _extras(check, extend_params)
+    factor, column_scales = _scale(check, extras)
+    scaled = bool(factor) or column_scales is not None
+    allowed = (DataType.DT_INT8,) if scaled else WIDE_RESULTS
+    if out_dtype not in allowed:
+        check.rule("matmul.out_dtype", f"`out_dtype` is {getattr(out_dtype, 'name', out_dtype)}; allowed "
+                                       f"{'with' if scaled else 'without'} a scale: "
+                                       f"{', '.join(d.name for d in allowed)}")
     if c_matrix_nz:
         check.rule("arg.value", "`c_matrix_nz` must be False: an NZ result is not supported")
-    extras = _extras(check, extend_params)
-    if unknown := [k for k in extras if k not in ("bias_tensor", "relu_type")]:
-        check.rule("arg.value", f"`extend_params` has {unknown[0]!r}; scaled_mm takes bias_tensor and relu_type")
+    if "trans_mode" in extras:
+        check.rule("arg.value", "`extend_params` has 'trans_mode', which is for FP32 operands of matmul")
     sa, sb = _logical(a), _logical(b)
     if len(sa) != len(sb):
         check.rule("shape.mismatch", f"`mat_a` {sa} and `mat_b` {sb} must have equal ranks")
@@ -101,6 +104,8 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, out_dtype: DataType, scale_a: Tensor
         want = [*batch, *((groups, rows) if first else (rows, groups)), 2]
         if shape_of(t) != want:
             check.rule("shape.mismatch", f"`{name}` has shape {shape_of(t)}; it must be {want}")
+    if column_scales is not None and (shape_of(column_scales)[-1] != n or math.prod(shape_of(column_scales)) != n):
+        check.rule("shape.mismatch", f"`scale_tensor` has shape {shape_of(column_scales)}; it must be [1, {n}]")
     tile = _cube_tile(check, m, k, n, DataType.DT_FP8E4M3, a_trans)
     if check.session.cube_tile is not None and tile.k[0] % PAIR:
         check.rule("tile.cube", f"kL0 = {tile.k[0]}; it must be a multiple of {PAIR}")
@@ -114,8 +119,9 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, out_dtype: DataType, scale_a: Tensor
     valid = or_full([*va[:-2], rows, columns], shape)
     with check.session.scoped():
         check.session.set_scope(cube_tile=tile)
-        ins = [a, b, scale_a, scale_b] + ([] if bias is None else [bias])
+        ins = [a, b, scale_a, scale_b, *(t for t in (bias, column_scales) if t is not None)]
         ints = (bool(a_trans), bool(b_trans), bias is not None, _relu(check, extras.get("relu_type")),
-                bool(scale_a_trans), bool(scale_b_trans))
-        (out,) = check.session.emit(scaled_mm.spec, [Out(tuple(shape), out_dtype, valid)], ins, ints=ints)
+                bool(scale_a_trans), bool(scale_b_trans), column_scales is not None)
+        (out,) = check.session.emit(scaled_mm.spec, [Out(tuple(shape), out_dtype, valid)], ins, floats=factor,
+                                    ints=ints)
         return out

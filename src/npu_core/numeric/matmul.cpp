@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "npu_core/base/thread_pool.h"
@@ -97,19 +98,36 @@ void int8_batch(const Product& p, int64_t batch, const int32_t* bias, int32_t* c
 }
 
 // Requantised on the way out: times the scale of the column in fp32, then one rounding (INT8 saturates).
-void scaled_rows(const Product& p, const int32_t* sums, const float* scales, DType to, char* y, int64_t y_stride) {
+template <class T>
+void scaled_rows(const Product& p, const T* sums, const float* scales, DType to, char* y, int64_t y_stride) {
     const KernelTable& t = kernels();
     const CastSpec cast{DType::F32, to, CastMode::RINT, !is_float(to)};
     std::vector<float> row(static_cast<size_t>(p.n));
     for (int64_t r = 0; r < p.m; ++r) {
-        t.i32_to_f32(sums + r * p.n, row.data(), p.n);
-        t.binary[static_cast<int>(Binary::MUL)](row.data(), scales, row.data(), p.n);
+        const float* sum = row.data();
+        if constexpr (std::is_same_v<T, float>) sum = sums + r * p.n;
+        else t.i32_to_f32(sums + r * p.n, row.data(), p.n);
+        t.binary[static_cast<int>(Binary::MUL)](sum, scales, row.data(), p.n);
         cast_row(cast, row.data(), y + r * y_stride * dtype_size_bytes(to), p.n);
     }
 }
 
 // What the fix pipe keeps of a scale: sign, exponent and ten mantissa bits.
 float shortened(float scale) { return std::bit_cast<float>(std::bit_cast<uint32_t>(scale) & 0xFFFFE000u); }
+
+// Scales of the columns: fp32, or the bits of an fp32 in the low half of 64.
+void column_scale_values(const Operand& x, int axis, std::vector<float>& scales) {
+    if (x.dtype == DType::I64 || x.dtype == DType::U64) {
+        for (size_t i = 0; i < scales.size(); ++i) {
+            uint64_t bits;
+            std::memcpy(&bits, x.data + static_cast<int64_t>(i) * x.stride[axis] * 8, 8);
+            scales[i] = std::bit_cast<float>(static_cast<uint32_t>(bits));
+        }
+    } else {
+        load_f32(x.dtype, x.data, x.stride[axis], scales.data(), static_cast<int64_t>(scales.size()));
+    }
+    for (float& s : scales) s = shortened(s);
+}
 
 // fp32 to ten mantissa bits: nearest even, or half away from zero.
 float tf32(float x, bool away) {
@@ -238,7 +256,7 @@ void Machine::matmul(const Op& op) {
         int_arg(op, 3) != 0};
     require(p.a.cols == p.b.rows && rank >= 2 && y_shape[rank - 2] == p.a.rows && y_shape[rank - 1] == p.b.cols,
         "matmul: shapes do not fit");
-    const bool column_scales = !block_scaled && int_or(op, 5, 0) != 0;
+    const bool column_scales = int_or(op, block_scaled ? 6 : 5, 0) != 0;
     const int extras = block_scaled ? 4 : 2;               // bias, then the scales of the columns
     require(op.ins.count == extras + has_bias + column_scales, "matmul: number of operands");
 
@@ -265,7 +283,7 @@ void Machine::matmul(const Op& op) {
     p.k_piece = std::max<int64_t>(tile && tile->split_k && cube(3) ? cube(3) : p.k, 1);
 
     const bool int8 = !is_float(a.dtype);
-    const bool scaled = int8 && (op.floats.count > 0 || column_scales);
+    const bool scaled = op.floats.count > 0 || column_scales;
     const DType made = tensor(out).dtype;
     const bool int8_fits = scaled ? made == DType::F16 || made == DType::I8 : made == DType::I32;
     if (int8) require(a.dtype == DType::I8 && b.dtype == DType::I8 && int8_fits, "matmul: dtypes do not fit");
@@ -282,23 +300,21 @@ void Machine::matmul(const Op& op) {
         const Strides from{x.stride[x.shape.rank - 1]};
         convert_box(x.dtype, x.data, from, int8 ? DType::I32 : DType::F32, bias.data(), dense_strides(box), box);
     }
+    std::vector<float> scales(scaled ? static_cast<size_t>(p.n) : 0, static_cast<float>(float_arg(op, 0)));
+    if (column_scales) {
+        const int at = extras + has_bias;
+        Shape needed = ready(in_id(op, at)).shape;
+        const int axis = needed.rank - 1;
+        require(needed[axis] == p.b.cols && needed.count() == p.b.cols, "matmul: the scales do not fit");
+        needed[axis] = p.n;
+        column_scale_values(covering(op, at, needed), axis, scales);
+    }
     char* y = result(op, 0, p.valid);
     if (int8) {
         if (is_empty(p.valid)) return;
         const auto* row = bias ? reinterpret_cast<const int32_t*>(bias.data()) : nullptr;
         const int64_t stride = p.y_stride[rank - 2];
         const BufferRef sums = scaled ? scratch(p.m * p.n * 4 * p.batches) : BufferRef();
-        std::vector<float> scales(scaled ? static_cast<size_t>(p.n) : 0, static_cast<float>(float_arg(op, 0)));
-        if (column_scales) {
-            const int at = extras + has_bias;
-            Shape needed = ready(in_id(op, at)).shape;
-            const int axis = needed.rank - 1;
-            require(needed[axis] == p.b.cols && needed.count() == p.b.cols, "matmul: the scales do not fit");
-            needed[axis] = p.n;
-            const Operand x = covering(op, at, needed);
-            load_f32(x.dtype, x.data, x.stride[axis], scales.data(), p.n);
-            for (float& s : scales) s = shortened(s);
-        }
         p.for_batches([&](int64_t batch) {
             const int64_t at = p.offset(batch, p.y_stride);
             if (!scaled) return int8_batch(p, batch, row, reinterpret_cast<int32_t*>(y) + at, stride);
@@ -310,9 +326,9 @@ void Machine::matmul(const Op& op) {
     }
 
     const DType to = env_[out].dtype;
-    require(f32_or_half(to) || to == DType::F64, "matmul: result dtype");
+    require(scaled ? made == DType::I8 : f32_or_half(to) || to == DType::F64, "matmul: result dtype");
     if (is_empty(p.valid)) return;
-    const bool direct = env_[out].wide || to == DType::F32;
+    const bool direct = !scaled && (env_[out].wide || to == DType::F32);
     const int64_t area = p.m * p.n;
     BufferRef products, pieces;
     if (!direct) products = scratch(area * 4 * p.batches);
@@ -324,6 +340,8 @@ void Machine::matmul(const Op& op) {
         float* piece = pieces ? reinterpret_cast<float*>(pieces.data()) + batch * area : nullptr;
         float_batch(p, batch, row, c, direct ? p.y_stride[rank - 2] : p.n, piece);
         if (direct) return;
+        if (scaled)
+            return scaled_rows(p, c, scales.data(), made, y + at * dtype_size_bytes(made), p.y_stride[rank - 2]);
         Shape box;
         box.rank = 2;
         box[0] = p.m;
