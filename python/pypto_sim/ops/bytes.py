@@ -63,7 +63,7 @@ def pack(self: Tensor) -> Tensor:
 
     Cost
     ----
-    Not modelled: a view.
+    None of its own: bytes are read as another type.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def unpack(self: Tensor, dtype: DataType) -> Tensor:
 
     Cost
     ----
-    Not modelled: a view.
+    None of its own: bytes are read as another type.
 
     Examples
     --------

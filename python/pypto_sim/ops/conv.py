@@ -7,11 +7,11 @@ from typing import Any
 
 from ..dtypes import DataType
 from ..registry import Cost, op, supported
-from ..trace.session import Out
+from ..trace.session import CubeTile, Out
 from ..trace.tensor import Tensor
 from ._checks import Check
 from ._shapes import entries, or_full, shape_of
-from .matmul import _relu
+from .matmul import _relu, chosen_cube_tile
 
 FP32, BF16 = DataType.DT_FP32, DataType.DT_BF16
 EXTRAS = ("bias_tensor", "relu_type")
@@ -79,7 +79,7 @@ def conv(input_conv: Tensor, weight: Tensor, out_dtype: DataType, strides: list[
 
     Cost
     ----
-    Not modelled: one vector pass over the result.
+    As a matrix product of the result's places by channels times taps: the input is read once per tap.
 
     Examples
     --------
@@ -128,5 +128,17 @@ def conv(input_conv: Tensor, weight: Tensor, out_dtype: DataType, strides: list[
             c.rule("shape.mismatch", f"`bias_tensor` {shape_of(bias)} must hold {kernel[0]} values")
         ins.append(bias)
     ints = (groups, int(_relu(c, extras.get("relu_type"))), *steps, *before, *spread)
-    (y,) = c.session.emit(conv.spec, [Out(tuple(result), out_dtype, or_full(result, result))], ins, ints=ints)
-    return y
+    with c.session.scoped():
+        c.session.set_scope(cube_tile=_cube_tile(c, math.prod(out) * shape[0], math.prod(kernel[1:]),
+                                                 kernel[0] // groups, x.dtype))
+        (y,) = c.session.emit(conv.spec, [Out(tuple(result), out_dtype, or_full(result, result))], ins, ints=ints)
+        return y
+
+
+def _cube_tile(c: Check, m: int, k: int, n: int, dtype: DataType) -> CubeTile:
+    """Tile of the product that the convolution is priced as: the L0 tile in force where one is set, else chosen."""
+    tile, chosen = c.session.scope.conv_tile, chosen_cube_tile(m, k, n, dtype.size_bytes)
+    if tile is None or tile.l0 is None:
+        return chosen
+    m0, k0, n0 = tile.l0.tileH * tile.l0.tileW, tile.l0.tileK, tile.l0.tileN
+    return CubeTile((m0, m0), (k0, k0, k0), (n0, n0))

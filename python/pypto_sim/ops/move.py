@@ -768,7 +768,7 @@ def interleave(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
 
     Cost
     ----
-    Not modelled: one vector pass over the result.
+    Four vector copies over the tile.
 
     Examples
     --------

@@ -61,7 +61,7 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, out_dtype: DataType, scale_a: Tensor
 
     Cost
     ----
-    As matmul of 8-bit operands; the scales are not priced, FP4 counts as one vector pass.
+    As matmul of 8-bit operands whose K is longer by one byte of scale for 32 elements; FP4 counts as FP8.
 
     Examples
     --------

@@ -86,7 +86,7 @@ Notes
 
 Cost
 ----
-Not modelled: one vector pass over the result.
+Rows of the source written to their places, one transfer per row.
 
 Examples
 --------
@@ -175,7 +175,7 @@ def index_put_(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumul
 
     Cost
     ----
-    Not modelled: one vector pass over the result.
+    Rows of the source written to their places, one transfer per row.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def one_hot(input: Tensor, num_classes: int) -> Tensor:
 
     Cost
     ----
-    Not modelled: one vector pass over the result.
+    Three vector passes over the result: a range, a comparison, a selection.
 
     Examples
     --------

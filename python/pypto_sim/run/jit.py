@@ -180,7 +180,7 @@ class Kernel:
                                   values), False
         key = (tuple(None if a is None else a.signature for a in call.arguments), digest(call.scalars),
                digest(self.function), tuple(sorted(call.symbols.items())), values,
-               (c.device, c.profile, c.numerics), (scope.vec_tile, scope.cube_tile, scope.conv_tile is None,
+               (c.device, c.profile, c.numerics), (scope.vec_tile, scope.cube_tile, repr(scope.conv_tile),
                                                    scope.matrix_size, scope.label, scope.options_text()))
         return self.cache.get(key, lambda: compile_kernel(call.function, call.kernel, call.arguments, call.scalars, c,
                                                           scope, call.symbols, values))

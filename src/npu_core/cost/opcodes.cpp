@@ -10,6 +10,9 @@ const CodeInfo& info(Code c) {
 #define NPU_X(name, pipe, core, cls, instr, passes) {#name, pipe, core, cls, instr, passes},
         NPU_TILE_OPCODES(NPU_X)
 #undef NPU_X
+#define NPU_X(name, instr, passes) {#name, VEC, AIV, OTHER, instr, passes},
+        NPU_FUNCTION_OPCODES(NPU_X)
+#undef NPU_X
     };
     return table[static_cast<int>(c)];
 }

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "npu_core/cost/function_opcodes.h"
+
 namespace npu::cost {
 
 enum class Pipe : uint8_t { S, MTE2, MTE1, CUBE, VEC, MTE3, FIX, COUNT };  // in-order pipes of a core
@@ -102,12 +104,12 @@ enum class Class : uint8_t { COMPUTE, MOVE_IN, MOVE_OUT, MOVE_LOCAL, MATMUL, OTH
     X(POW, VEC, AIV, COMPUTE, "vmul", 40)                                                              \
     X(SIGN, VEC, AIV, COMPUTE, "vmuls", 4)                                                             \
     X(CUM_SUM, VEC, AIV, OTHER, "vadd", 4)                                                             \
-    X(UNKNOWN_VEC, VEC, AIV, OTHER, "vmul", 1)                                                         \
-    X(OPAQUE, VEC, AIV, OTHER, "vmul", 1)
+    X(UNKNOWN_VEC, VEC, AIV, OTHER, "vmul", 1)
 
 enum class Code : uint8_t {
 #define NPU_X(name, ...) name,
     NPU_TILE_OPCODES(NPU_X)
+    NPU_FUNCTION_OPCODES(NPU_X)
 #undef NPU_X
         COUNT
 };

@@ -30,6 +30,24 @@ const std::unordered_map<std::string, Simple>& elementwise() {
         {"cast", {Code::CAST}}, {"clone", {Code::REGISTER_COPY}}, {"fillpad", {Code::FILLPAD}},
         {"tril", {Code::TRIUL}}, {"triu", {Code::TRIUL}}, {"expm1", {Code::EXPM1, 32}}, {"cumsum", {Code::CUM_SUM}},
         {"pow", {Code::POW, -1}}, {"sign", {Code::SIGN, 32}},
+        // functions that the chip computes by a sequence of instructions (cost/function_opcodes.h)
+        {"pows", {Code::POW, -1}}, {"exp2", {Code::EXP2, 0, true}}, {"sin", {Code::SIN, 0, true}},
+        {"cos", {Code::COS, 0, true}}, {"tan", {Code::TAN, 0, true}}, {"asin", {Code::ASIN, 0, true}},
+        {"acos", {Code::ACOS, 0, true}}, {"atan", {Code::ATAN, 0, true}}, {"atan2", {Code::ATAN2, 0, true}},
+        {"sinh", {Code::SINH, 0, true}}, {"cosh", {Code::COSH, 0, true}}, {"asinh", {Code::ASINH, 0, true}},
+        {"acosh", {Code::ACOSH, 0, true}}, {"atanh", {Code::ATANH, 0, true}}, {"erfc", {Code::ERFC, 0, true}},
+        {"cbrt", {Code::CBRT, 0, true}}, {"hypot", {Code::HYPOT, 0, true}}, {"copysign", {Code::COPYSIGN}},
+        {"fmod", {Code::FMOD, 0, true}}, {"fmods", {Code::FMOD, 0, true}},
+        {"remainder", {Code::REMAINDER, 0, true}}, {"remainders", {Code::REMAINDER, 0, true}},
+        {"rremainders", {Code::REMAINDER, 0, true}},
+        {"floor_div", {Code::FLOORDIV, 0, true}}, {"floor_divs", {Code::FLOORDIV, 0, true}},
+        {"ceil_div", {Code::CEILDIV}}, {"ceil_divs", {Code::CEILDIV}}, {"gcd", {Code::GCD}}, {"gcds", {Code::GCD}},
+        {"bitwise_not", {Code::BITNOT}}, {"bitwise_and", {Code::BITAND}}, {"bitwise_ands", {Code::BITAND}},
+        {"bitwise_or", {Code::BITOR}}, {"bitwise_ors", {Code::BITOR}}, {"bitwise_xor", {Code::BITXOR}},
+        {"bitwise_xors", {Code::BITXOR}}, {"shift_lefts", {Code::SHIFT}}, {"shift_rights", {Code::SHIFT}},
+        {"shift_left", {Code::SHIFT_TENSOR}}, {"shift_right", {Code::SHIFT_TENSOR}},
+        {"rshift_lefts", {Code::SHIFT_TENSOR}}, {"rshift_rights", {Code::SHIFT_TENSOR}},
+        {"cumprod", {Code::CUM_PROD}},
     };
     return table;
 }
@@ -232,10 +250,8 @@ private:
         if (k == "view") return simple_move(Family::VIEW, Code::VIEW, in[0], v);
         if (k == "reshape" || k == "unsqueeze" || k == "squeeze") return simple_move(Family::RESHAPE, Code::RESHAPE, in[0], v);
         if (k == "matmul") return matmul(in, ints);
-        if (k == "argmax" || k == "argmin") {
-            b_.unmodelled.push_back(row.name + " (priced as the plain row reduction)");
-            return reduce(k == "argmax" ? "amax" : "amin", in[0], static_cast<int>(ints[0]));
-        }
+        if (k == "argmax" || k == "argmin") return reduce(k, in[0], static_cast<int>(ints[0]));
+        if (k == "log2" || k == "log10") return chain(in[0], {Code::LN, Code::DIVS});
         if (k == "log1p") return log1p(in[0]);
         if (k == "sum" || k == "amax" || k == "amin" || k == "prod") return reduce(k, in[0], static_cast<int>(ints[0]));
         if (k == "where") return where(in, ints);
@@ -280,22 +296,26 @@ private:
             for (const Result& r : results) define(r.program, r.exact);
             return;
         }
-        if (info(static_cast<Opcode>(op_->opcode)).family == npu::Family::OTHER) return opaque(row, in, ints);
+        if (info(static_cast<Opcode>(op_->opcode)).family == npu::Family::OTHER) return other(row, in, ints);
         auto it = elementwise().find(k);
         Simple simple = it != elementwise().end() ? it->second : Simple{Code::UNKNOWN_VEC};
         if (it == elementwise().end()) b_.unmodelled.push_back(row.name + " (no cost rule; one vector pass over the tile)");
         map(simple, in);
     }
 
-    // Operations without a tile expansion: one operation between global tensors, listed as unmodelled.
-    void opaque(const OpRow& row, std::vector<Id> in, const int64_t* ints) {
-        if (row.kernel == "scaled_matmul" && is_float8(dtype(in[0]))) {
-            b_.unmodelled.push_back(row.name + " (the scales are not priced)");
-            std::vector<Id> operands{in[0], in[1]};
-            if (in.size() > 4) operands.push_back(in[4]);
-            return matmul(operands, ints);
-        }
-        b_.unmodelled.push_back(row.name + " (no cost rule; one vector pass over the result)");
+    // Index updates, block formats, bytes, sorts of runs, random numbers, scaled products, convolution.
+    void other(const OpRow& row, std::vector<Id> in, const int64_t* ints) {
+        const std::string& k = row.kernel;
+        if (k == "scaled_matmul") return scaled_product(in, ints);
+        if (k == "conv") return convolution(in, ints);
+        if (k == "bitcast") return bitcast(in[0]);
+        if (k == "index_add" || k == "index_put") return index_update(std::move(in), k == "index_put");
+        static const std::unordered_map<std::string, Code> codes = {
+            {"one_hot", Code::ONE_HOT}, {"interleave", Code::INTERLEAVE}, {"pack4", Code::PACK_BITS},
+            {"unpack4", Code::PACK_BITS}, {"unpack_bits", Code::PACK_BITS}, {"quant_mx", Code::QUANT_MX},
+            {"philox", Code::PHILOX}, {"sort32", Code::SORT32}, {"mrgsort", Code::MERGE_RUNS}};
+        auto it = codes.find(k);
+        if (it == codes.end()) b_.unmodelled.push_back(row.name + " (no cost rule; one vector pass over the result)");
         std::vector<Id> outs;
         std::vector<Result> results;
         for (int i = 0; i < op_->outs.count; ++i) {
@@ -304,8 +324,79 @@ private:
         }
         for (Id& x : in)
             if (promotes(dtype(x))) x = widen(x);
-        emit({.family = Family::SCATTER, .code = Code::OPAQUE, .in = in, .out = outs, .op_name = row.name});
+        emit({.family = Family::SCALED, .code = it == codes.end() ? Code::UNKNOWN_VEC : it->second, .in = in, .out = outs,
+              .op_name = row.name});
         for (const Result& r : results) finish(r);
+    }
+
+    void bitcast(Id x) {
+        Result r = result(0);
+        emit({.family = Family::RESHAPE, .code = Code::RESHAPE, .in = {x}, .out = {r.exact}});
+        define(r.program, r.exact);
+    }
+
+    // Rows of the source written (or added by the write) to their places; operands: destination, indices, source.
+    void index_update(std::vector<Id> in, bool source_second) {
+        Result r = result(0);
+        if (source_second) std::rotate(in.begin() + 1, in.begin() + 2, in.end());
+        b_.tensors[r.exact].dtype = dtype(in[0]);
+        emit({.family = Family::SCATTER, .code = Code::INDEX_OUTCAST, .in = in, .out = {r.exact}, .op_name = name()});
+        define(r.program, r.exact);
+    }
+
+    Id reshaped(Id x, const Shape& to, DType type) {
+        Id y = tensor(to, type);
+        emit({.family = Family::RESHAPE, .code = Code::RESHAPE, .in = {x}, .out = {y}});
+        return y;
+    }
+
+    // A product of 8-bit operands whose contracted axis is longer by the scales, one byte for 32 elements.
+    void scaled_product(const std::vector<Id>& in, const int64_t* ints) {
+        std::vector<Id> operands{in[0], in[1]};
+        for (size_t i = 0; i < 2; ++i) {
+            Shape s = shape(in[i]);
+            if (is_packed4(dtype(in[i]))) s[s.rank - 1] *= 2;
+            const int k = ((i == 0) != (ints[i] != 0)) ? s.rank - 1 : s.rank - 2;
+            s[k] += ceil_div(s[k], 32);
+            operands[i] = reshaped(in[i], s, DType::F8E4M3);
+        }
+        if (ints[2]) operands.push_back(in[4]);
+        matmul(operands, ints);
+    }
+
+    // One product per group: rows are the places of the result, the contracted axis channels times taps.
+    void convolution(const std::vector<Id>& in, const int64_t* ints) {
+        Result r = result(0);
+        const Shape out = shape(r.exact), weight = shape(in[1]);
+        const int64_t groups = ints[0], columns = out[1] / groups;
+        Shape a = zeros(2), b = zeros(2), c = zeros(2), made = zeros(2);
+        a[0] = c[0] = made[0] = out.count() / out[1];
+        a[1] = b[1] = weight.count() / weight[0];
+        b[0] = c[1] = columns;
+        made[1] = out[1];
+        const Id whole = tensor(made, dtype(r.exact));
+        for (int64_t g = 0; g < groups; ++g) {
+            const Id product = groups == 1 ? whole : tensor(c, dtype(r.exact));
+            BlockOp op{.family = Family::MATMUL, .code = Code::MATMUL_TILE,
+                       .in = {reshaped(in[0], a, dtype(in[0])), reshaped(in[1], b, dtype(in[1]))}, .out = {product}};
+            if (in.size() > 2) {
+                Shape row = zeros(2);
+                row[0] = 1;
+                row[1] = columns;
+                op.in.push_back(reshaped(in[2], row, dtype(in[2])));
+                op.has_bias = true;
+            }
+            op.b_trans = true;
+            op.cube = p_.tiles[op_->tile].cube;
+            op.op_name = name();
+            emit(op);
+            if (groups == 1) break;
+            Shape at = zeros(2);
+            at[1] = g * columns;
+            emit({.family = Family::ASSEMBLE, .code = Code::ASSEMBLE, .in = {product}, .out = {whole}, .at = at});
+        }
+        emit({.family = Family::RESHAPE, .code = Code::RESHAPE, .in = {whole}, .out = {r.exact}});
+        define(r.program, r.exact);
     }
 
     // Tile operations over operands of the result's shape; widening and broadcasting done here.
@@ -383,7 +474,9 @@ private:
         if (promotes(dtype(x))) x = widen(x);
         const bool last = axis == shape(x).rank - 1;
         struct Codes { Code pair, single, line; };
-        Codes c = k == "sum"    ? Codes{Code::PAIRSUM, Code::ROWSUM_SINGLE, Code::ROWSUMLINE}
+        Codes c = k.starts_with("arg") ? Codes{Code::PAIRARG, k == "argmax" ? Code::ROWMAX_SINGLE : Code::ROWMIN_SINGLE,
+                                               Code::ROWARGLINE}
+                  : k == "sum"  ? Codes{Code::PAIRSUM, Code::ROWSUM_SINGLE, Code::ROWSUMLINE}
                   : k == "amax" ? Codes{Code::PAIRMAX, Code::ROWMAX_SINGLE, Code::ROWMAXLINE}
                   : k == "amin" ? Codes{Code::PAIRMIN, Code::ROWMIN_SINGLE, Code::ROWMINLINE}
                                 : Codes{Code::PAIRPROD, Code::ROWPROD_SINGLE, Code::ROWPRODLINE};

@@ -37,6 +37,7 @@ enum class Family : uint8_t {
     GATHER_AXIS,   // element gather along an axis
     TOPK,
     SCATTER,       // rows written to GM by index
+    SCALED,        // tiles of the first operand; every other tensor is cut in proportion, axes beyond are whole
     WHOLE_AXIS,    // one tile operation per output tile that reads whole operands along the last axis
 };
 

@@ -2,6 +2,7 @@
 // that is asked for is linked to the tiles that were produced.
 #include <algorithm>
 #include <functional>
+#include <tuple>
 #include <unordered_map>
 
 #include "npu_core/plan/stages.h"
@@ -235,16 +236,11 @@ private:
                 });
                 return;
             case Family::TOPK: return topk(op);
+            case Family::SCALED: return scaled(op);
             case Family::SCATTER: {
+                if (op.code == Code::INDEX_OUTCAST && shape(op.in.back()).count() > 4096) return scatter_rows(op);
                 std::vector<Id> in;
                 for (Id x : op.in) in.push_back(ask_whole(x));
-                if (op.code == Code::OPAQUE) {   // pieces of the result, each from whole operands in global memory
-                    for (Id y : op.out)
-                        tiles(shape(y), piece(shape(y)), [&](const Shape& at, const Shape& extent) {
-                            g_.add_op(op.code, in, {make_tile(y, at, extent)}, src_);
-                        });
-                    return;
-                }
                 g_.add_op(op.code, in, {whole(op.out[0])}, src_);
                 register_whole(op.out[0]);
                 return;
@@ -264,6 +260,49 @@ private:
                 });
                 return;
         }
+    }
+
+    // Rows of the source, a piece at a time, each written to its place in global memory.
+    void scatter_rows(const BlockOp& op) {
+        const Id source = op.in.back();
+        const Shape full = shape(source), part = piece(full);
+        Id to = ask_whole(op.in[0]);
+        tiles(full, part, [&](const Shape& at, const Shape& extent) {
+            std::vector<Id> in{to};
+            for (size_t i = 1; i + 1 < op.in.size(); ++i) in.push_back(ask_whole(op.in[i]));
+            in.push_back(ask(source, at, extent));
+            g_.add_op(op.code, in, {whole(op.out[0])}, src_);
+        });
+        register_whole(op.out[0]);
+    }
+
+    // Part of [0, own) that goes with [at, at + extent) of [0, driver): parts of neighbours neither meet nor overlap.
+    static std::pair<int64_t, int64_t> share(int64_t at, int64_t extent, int64_t driver, int64_t own) {
+        const int64_t from = ceil_div(at * own, driver);
+        return {from, ceil_div((at + extent) * own, driver) - from};
+    }
+
+    void scaled(const BlockOp& op) {
+        const Id driver = op.in.empty() ? op.out[0] : op.in[0];
+        const Shape full = shape(driver);
+        auto window = [&](Id t, const Shape& at, const Shape& extent) {
+            Shape from = zeros(shape(t).rank), size = shape(t);
+            for (int i = 0; i < size.rank && i < full.rank; ++i)
+                std::tie(from[i], size[i]) = share(at[i], extent[i], full[i], shape(t)[i]);
+            return std::pair{from, size};
+        };
+        tiles(full, op.tile, [&](const Shape& at, const Shape& extent) {
+            std::vector<Id> in, out;
+            for (Id x : op.in) {
+                auto [from, size] = window(x, at, extent);
+                if (size.count()) in.push_back(ask(x, from, size));
+            }
+            for (Id y : op.out) {
+                auto [from, size] = window(y, at, extent);
+                if (size.count()) out.push_back(make_tile(y, from, size));
+            }
+            if (!out.empty()) g_.add_op(op.code, in, out, src_);
+        });
     }
 
     static int64_t scratch_bytes(const BlockOp& op, const Shape& extent) {

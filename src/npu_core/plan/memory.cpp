@@ -21,7 +21,7 @@ Mem wants(const Graph& g, const Op& op, size_t i) {
             if (i < a + b) return mm.b_direct ? Mem::GM : Mem::L1;
             return Mem::GM;
         }
-        case Code::GATHER: case Code::OPAQUE: return Mem::GM;
+        case Code::GATHER: return Mem::GM;
         case Code::INDEX_OUTCAST: case Code::SCATTER_ELEMENT: return i == 0 && op.code == Code::INDEX_OUTCAST ? Mem::GM : Mem::UB;
         default: return Mem::UB;
     }

@@ -291,7 +291,7 @@ private:
         }
     }
     static bool is_pair(Code c) {
-        return c == Code::PAIRSUM || c == Code::PAIRMAX || c == Code::PAIRMIN || c == Code::PAIRPROD;
+        return c == Code::PAIRSUM || c == Code::PAIRMAX || c == Code::PAIRMIN || c == Code::PAIRPROD || c == Code::PAIRARG;
     }
     void take(Group& group, int32_t group_id, int32_t graph, int32_t node, std::vector<int32_t>& waiting, std::vector<int32_t>& queue) {
         group.graphs[graph].push_back(node);

@@ -140,7 +140,7 @@ constexpr OpcodeInfo TABLE[] = {
     {"philox", F::OTHER, 0, 0, 1, 4, 0, 1},
     {"sort32", F::OTHER, 1, 1, 1, 1, 0, 0},
     {"mrgsort", F::OTHER, 1, 1, 1, 1, 0, 0},
-    {"scaled_matmul", F::OTHER, 4, 5, 1, 6, 0, 0},
+    {"scaled_matmul", F::OTHER, 4, 6, 1, 6, 0, 0},
     {"conv", F::OTHER, 2, 3, 1, 2, 0, 0},
 };
 static_assert(sizeof(TABLE) / sizeof(TABLE[0]) == static_cast<size_t>(Opcode::COUNT));
