@@ -69,10 +69,14 @@ RunOptions parse_options(const std::string& json) {
         const std::map<std::string, int64_t> t = table(*text);
         for (const char* name : {"-1", "DEFAULT"})
             if (auto it = t.find(name); it != t.end()) return it->second;
-        if (auto it = t.find("-2"); it != t.end()) return it->second == 0 ? -2 : it->second;
         return std::nullopt;
     };
-    if (auto v = default_of("vec_nbuffer_setting")) o.partition.vec_nbuffer = static_cast<int>(*v);
+    if (auto text = value_of(json, "vec_nbuffer_setting")) {   // {-2: 0} automatic, {-2: 1} by factor: both without sharing
+        const std::map<std::string, int64_t> t = table(*text);
+        o.partition.vec_nbuffer_anywhere = t.count("-2") > 0;
+        if (auto it = t.find("-1"); it != t.end() || (it = t.find("DEFAULT")) != t.end())
+            o.partition.vec_nbuffer = static_cast<int>(it->second);
+    }
     if (auto v = default_of("cube_l1_reuse_setting")) o.partition.cube_l1_reuse = static_cast<int>(*v);
     if (auto v = default_of("cube_nbuffer_setting")) o.partition.cube_nbuffer = static_cast<int>(*v);
     return o;

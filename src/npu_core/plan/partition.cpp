@@ -560,7 +560,7 @@ void merge_vector(Graph& g, std::vector<SubGraph>& subs, const PartitionOptions&
         }
         if (f <= 1) continue;
         std::vector<std::vector<Id>> lists;
-        if (o.vec_nbuffer == -2) {
+        if (o.vec_nbuffer_anywhere) {
             lists.push_back(members);
         } else {
             std::map<Id, std::vector<Id>> by_pred, by_succ;   // private keys are below zero

@@ -13,7 +13,8 @@ struct PartitionOptions {
     int64_t cycle_bound = 10000, merge_lower_bound = 512, merge_parallel_lower_bound = 20;
     int64_t vec_parallel = 48;                 // mg_vec_parallel_lb
     int64_t copy_in_bound = 104857600;
-    int vec_nbuffer = 0;                       // 0 automatic, 1 off, k > 1 manual, -2 automatic without sharing
+    int vec_nbuffer = 0;                       // 0 automatic, 1 off, k > 1 manual
+    bool vec_nbuffer_anywhere = false;         // members need not share a producer or a consumer
     int cube_l1_reuse = 0;                     // 0 automatic, 1 off, k > 1 manual
     int cube_nbuffer = 1;                      // 1 off, k > 1 manual
 };

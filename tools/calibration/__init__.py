@@ -1,0 +1,1 @@
+"""Calibration tables: published kernel timings, one kernel per operator for each, and the scores of the predictions."""

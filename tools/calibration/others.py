@@ -1,0 +1,160 @@
+"""Kernels of the operators outside the scored families: transposes, gathers, sorting, transforms, convolution."""
+from __future__ import annotations
+
+import math
+
+import pypto_sim as pypto
+
+from .launches import Chip, Launch
+from .products import APART, rule
+from .reductions import kind
+from .streaming import first
+from .table import BYTES, Row, Unpredictable, elements
+from .tiles import ceil, flat, merged, rows, up
+
+FP32 = pypto.DT_FP32
+SCATTERED = 1 << 22      # single reads that one kernel still lists
+
+
+def transpose(row: Row, chip: Chip) -> list[Launch]:
+    """Axes reordered; neighbours that stay together are one axis. int64 moves as pairs of int32."""
+    shape, dtype = list(first(row)), row.dtype_of(0)
+    perm = [int(p) for p in row.attrs.get("perm", range(len(shape))[::-1])]
+    runs: list[list[int]] = []
+    for p in perm:
+        if runs and runs[-1][-1] + 1 == p:
+            runs[-1].append(p)
+        else:
+            runs.append([p])
+    order = sorted(range(len(runs)), key=lambda i: runs[i][0])
+    merged_shape = [math.prod(shape[p] for p in runs[i]) for i in order]
+    merged_perm = [order.index(i) for i in range(len(runs))]
+    if dtype == "int64":
+        merged_shape, merged_perm, dtype = [*merged_shape, 2], [*merged_perm, len(merged_shape)], "int32"
+    size = BYTES[dtype]
+    tile = [1] * len(merged_shape)
+    room = chip.ub // 6 // size
+    ends = [len(merged_shape) - 1, merged_perm[-1]]       # the axes contiguous before and after
+    if ends[0] == ends[1]:
+        tile[-1] = min(merged_shape[-1], room)
+        ends = [len(merged_shape) - 1, len(merged_shape) - 2]
+        tile[-2] = min(merged_shape[-2], max(1, room // tile[-1]))
+    else:
+        side = 1 << (int(math.isqrt(room)).bit_length() - 1)
+        tile[ends[0]], tile[ends[1]] = min(merged_shape[ends[0]], side), min(merged_shape[ends[1]], side)
+    tiles = math.prod(ceil(s, t) for s, t in zip(merged_shape, tile, strict=True))
+    out = [merged_shape[p] for p in merged_perm]
+
+    @pypto.frontend.jit(pass_options=merged(tiles, chip.aiv))
+    def kernel(x: pypto.Tensor(), y: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*tile)
+        y[:] = pypto.permute(x, merged_perm)
+    return [Launch(kernel, [pypto.Spec(tuple(merged_shape), dtype), pypto.Spec(tuple(out), dtype)])]
+
+
+def gather_elements(row: Row, chip: Chip) -> list[Launch]:
+    """out[i, j] = x[index[i, j], j]: the whole gathered axis lies in UB beside a strip of the others."""
+    x, index = first(row), first(row, 1)
+    dtype = row.dtype_of(0)
+    dim = int(row.attrs.get("dim", 0))
+    outer, inner = math.prod(x[:dim]), math.prod(x[dim + 1:])
+    size = BYTES[dtype]
+    strip = max(8, min(inner, chip.ub // 3 // (size * (x[dim] + index[dim]) + 4 * index[dim]) // 8 * 8))
+    if strip * x[dim] * size > chip.ub // 2 and inner > 1 or inner == 1:
+        # an axis that does not fit: every element is a read of its own
+        count = elements(index)
+        if count > SCATTERED:
+            raise Unpredictable(f"{count} single reads of an axis that does not fit UB")
+        one = flat(count, 2 * size + 4, size, chip.aiv, chip.ub)
+
+        @pypto.frontend.jit(pass_options=one.options)
+        def scattered(table: pypto.Tensor(), at: pypto.Tensor(), out: pypto.Tensor()):
+            pypto.set_vec_tile_shapes(max(1, one.tile[0] // 64), 8)
+            out[:] = pypto.index_select(table, 0, at)
+        return [Launch(scattered, [pypto.Spec((elements(x), 1), dtype), pypto.Spec((count,), "int32"),
+                                   pypto.Spec((count, 1), dtype)])]
+    tile = (1, max(x[dim], index[dim]), strip)
+
+    @pypto.frontend.jit(pass_options=merged(outer * ceil(inner, strip), chip.aiv))
+    def kernel(table: pypto.Tensor(), at: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*tile)
+        out[:] = pypto.gather(table, 1, at)
+    return [Launch(kernel, [pypto.Spec((outer, x[dim], inner), dtype), pypto.Spec((outer, index[dim], inner), "int32"),
+                            pypto.Spec((outer, index[dim], inner), dtype)])]
+
+
+def top_rows(height: int, width: int, top: int, dtype: str, chip: Chip, softmax: bool) -> Launch:
+    cut = rows(height, up(width, 32), 40, BYTES[dtype], chip.aiv, chip.ub)
+    columns = up(width, 32)
+
+    @pypto.frontend.jit(pass_options=cut.options)
+    def kernel(x: pypto.Tensor(), values: pypto.Tensor(), at: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*cut.tile)
+        wide = x if dtype == "fp32" else pypto.cast(x, FP32)
+        if softmax:
+            p = pypto.exp(pypto.sub(wide, pypto.amax(wide, dim=-1, keepdim=True)))
+            wide = pypto.div(p, pypto.sum(p, dim=-1, keepdim=True))
+        best, where = pypto.topk(wide, top)
+        values[:] = best if dtype == "fp32" else pypto.cast(best, kind(dtype))
+        at[:] = where
+    return Launch(kernel, [pypto.Spec((height, columns), dtype), pypto.Spec((height, top), dtype),
+                           pypto.Spec((height, top), "int32")])
+
+
+def moe_gating(row: Row, chip: Chip) -> list[Launch]:
+    shape = first(row)
+    return [top_rows(elements(shape) // shape[-1], shape[-1], int(row.attrs.get("k", 1)), row.dtype_of(0), chip, True)]
+
+
+def topk(row: Row, chip: Chip) -> list[Launch]:
+    s = row.sizes
+    if not {"rows", "cols", "k"} <= s.keys():
+        raise Unpredictable(f"shape {row.shape!r} names no rows, cols, k")
+    return [top_rows(s["rows"], s["cols"], s["k"], row.dtype_of(0), chip, False)]
+
+
+def hadamard(row: Row, chip: Chip) -> list[Launch]:
+    """log2(N) butterfly passes over tiles that stay in UB."""
+    s = row.sizes
+    count = 1 << 24
+    if "batch" in row.shape:
+        count = int(row.shape.split("batch")[1].split()[0]) * s["N"]
+    passes = int(math.log2(s["N"]))
+
+    def compute(x):
+        for _ in range(passes):
+            x = pypto.add(x, x)
+        return x
+    cut = flat(count, 4, 2, chip.aiv, chip.ub)
+    tile = 8192
+
+    @pypto.frontend.jit(pass_options=merged(ceil(count, tile), chip.aiv))
+    def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(tile)
+        out[:] = compute(x)
+    del cut
+    return [Launch(kernel, [pypto.Spec((count,), "fp16")] * 2)]
+
+
+def conv2d(row: Row, chip: Chip) -> list[Launch]:
+    """As the product of unfolded pixels [N H W, C k k] with the filter [C k k, Cout]."""
+    lists = row.lists
+    if not {"X", "K"} <= lists.keys() or len(lists["X"]) != 5 or len(lists["K"]) != 4:
+        raise Unpredictable(f"shape {row.shape!r} names no X and K in fractals")
+    x, w = lists["X"], lists["K"]
+    m, k, n = x[0] * x[2] * x[3], w[0] * w[3], w[1] * w[2]
+    tiles = rule(m, k, n, 2, chip)
+    out = row.out_dtype or row.dtype_of(0)
+
+    @pypto.frontend.jit(pass_options=APART)
+    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), c: pypto.Tensor()):
+        tiles.set()
+        c[:] = pypto.matmul(a, b, kind(out))
+    dtype = row.dtype_of(0)
+    return [Launch(kernel, [pypto.Spec((m, k), dtype), pypto.Spec((k, n), dtype), pypto.Spec((m, n), out)])]
+
+
+OPERATORS = {
+    "transpose": transpose, "gather_elements": gather_elements, "moe_gating_softmax_topk": moe_gating, "topk": topk,
+    "hadamard_transform": hadamard, "conv2d": conv2d,
+}

@@ -1,0 +1,155 @@
+"""Kernels of the reductions and norms: one row in, its statistics, one row out."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pypto_sim as pypto
+
+from .launches import Chip, Launch
+from .streaming import first, unary
+from .table import BYTES, Row, Unpredictable, elements
+from .tiles import Cut, merged, rows
+
+FP32 = pypto.DT_FP32
+EPSILON = 1e-6
+
+
+def kind(dtype: str) -> Any:
+    return getattr(pypto, f"DT_{dtype.upper()}")
+
+
+def fp32(x, dtype: str):
+    return x if dtype == "fp32" else pypto.cast(x, FP32)
+
+
+def back(x, dtype: str):
+    return x if dtype == "fp32" else pypto.cast(x, kind(dtype))
+
+
+def norm_of(x, width: int, gamma):
+    """x / sqrt(mean(x^2) + epsilon) * gamma on fp32 rows."""
+    mean = pypto.mul(pypto.sum(pypto.mul(x, x), dim=-1, keepdim=True), 1.0 / width)
+    scale = pypto.sqrt(pypto.add(mean, EPSILON))
+    return pypto.mul(pypto.div(x, scale), gamma)
+
+
+def rms_norm(row: Row, chip: Chip) -> list[Launch]:
+    shape, dtype = first(row), row.dtype_of(0)
+    width = shape[-1]
+    height = elements(shape) // width
+    size = BYTES[dtype]
+    to = "fp32" if row.operator == "rms_norm_cast" else dtype
+    cut = rows(height, width, size + BYTES[to] + 12, size, chip.aiv, chip.ub)
+
+    @pypto.frontend.jit(pass_options=cut.options)
+    def kernel(x: pypto.Tensor(), gamma: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*cut.tile)
+        out[:] = back(norm_of(fp32(x, dtype), width, fp32(gamma, dtype)), to)
+    made = [Launch(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((1, width), dtype),
+                            pypto.Spec((height, width), to)])]
+    if row.n_kernels > 1 and row.counts_hold:
+        made += [unary(height * width, dtype, lambda x: pypto.mul(x, 1.0), 1, chip)] * (row.n_kernels - 1)
+    return made
+
+
+def softmax(row: Row, chip: Chip) -> list[Launch]:
+    """exp(x - max) / sum along `dim`; an inner axis is reduced column-wise."""
+    shape, dtype = first(row), row.dtype_of(0)
+    dim = int(row.attrs.get("dim", -1)) % len(shape)
+    outer, length, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1:])
+    size = BYTES[dtype]
+    if inner == 1:
+        spec = pypto.Spec((outer, length), dtype)
+        cut = rows(outer, length, 2 * size + 12, size, chip.aiv, chip.ub)
+        axis = -1
+    else:
+        spec = pypto.Spec((outer, length, inner), dtype)
+        cut = columns(outer, length, inner, 2 * size + 12, chip)
+        axis = 1
+
+    @pypto.frontend.jit(pass_options=cut.options)
+    def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*cut.tile)
+        wide = fp32(x, dtype)
+        p = pypto.exp(pypto.sub(wide, pypto.amax(wide, dim=axis, keepdim=True)))
+        out[:] = back(pypto.div(p, pypto.sum(p, dim=axis, keepdim=True)), dtype)
+    return [Launch(kernel, [spec, spec])]
+
+
+def columns(outer: int, length: int, inner: int, live_bytes: int, chip: Chip) -> Cut:
+    """Tiles [1, length, columns] for a reduction along the middle axis; at least 64 columns."""
+    room = chip.ub // 2 // live_bytes
+    width = min(inner, max(64, room // length // 16 * 16))
+    tall = min(length, max(1, room // width))
+    return Cut((1, tall, width), merged(outer * -(-inner // width), chip.aiv))
+
+
+def quantised(y, width_tile: Any = None):
+    """(int8 rows, fp32 scale of each row) of fp32 rows."""
+    scale = pypto.mul(pypto.amax(pypto.abs(y), dim=-1, keepdim=True), 1.0 / 127.0)
+    return pypto.cast(pypto.cast(pypto.div(y, scale), pypto.DT_FP16), pypto.DT_INT8), scale
+
+
+def dynamic_quant(row: Row, chip: Chip) -> list[Launch]:
+    shape, dtype = first(row), row.dtype_of(0)
+    width = shape[-1]
+    height, size = elements(shape) // width, BYTES[dtype]
+    cut = rows(height, width, size + 1 + 14, size, chip.aiv, chip.ub)
+
+    @pypto.frontend.jit(pass_options=cut.options)
+    def kernel(x: pypto.Tensor(), out: pypto.Tensor(), scales: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*cut.tile)
+        q, scale = quantised(fp32(x, dtype))
+        out[:] = q
+        scales[:] = scale
+    return [Launch(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((height, width), "int8"),
+                            pypto.Spec((height, 1), "fp32")])]
+
+
+def add_norm_quant(row: Row, chip: Chip) -> list[Launch]:
+    """x1 + x2 kept, normalised, quantised: three results."""
+    shape, dtype = first(row), row.dtype_of(0)
+    width = shape[-1]
+    height, size = elements(shape) // width, BYTES[dtype]
+    cut = rows(height, width, 3 * size + 1 + 16, size, chip.aiv, chip.ub)
+
+    @pypto.frontend.jit(pass_options=cut.options)
+    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), gamma: pypto.Tensor(), kept: pypto.Tensor(), out: pypto.Tensor(),
+               scales: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*cut.tile)
+        total = pypto.add(fp32(a, dtype), fp32(b, dtype))
+        kept[:] = back(total, dtype)
+        q, scale = quantised(norm_of(total, width, fp32(gamma, dtype)))
+        out[:] = q
+        scales[:] = scale
+    x = pypto.Spec((height, width), dtype)
+    return [Launch(kernel, [x, x, pypto.Spec((1, width), dtype), x, pypto.Spec((height, width), "int8"),
+                            pypto.Spec((height, 1), "fp32")])]
+
+
+def mean_all(row: Row, chip: Chip) -> list[Launch]:
+    """Sum of everything: rows of a matrix, then its column."""
+    count, dtype = elements(first(row)), row.dtype_of(0)
+    width = min(count, 8192)
+    height = -(-count // width)
+    cut = rows(height, width, 12, BYTES[dtype], chip.aiv, chip.ub)
+    tall = max(1, cut.tile[0])
+
+    @pypto.frontend.jit(pass_options=cut.options)
+    def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(tall, width)
+        out[:] = pypto.sum(fp32(x, dtype), dim=-1, keepdim=True)
+    if height == 1:
+        return [Launch(kernel, [pypto.Spec((1, width), dtype), pypto.Spec((1, 1), "fp32")])]
+    if height > 1 << 20:
+        raise Unpredictable("more partial sums than one kernel holds")
+    small = unary(height, "fp32", lambda x: pypto.mul(x, 1.0), 1, chip)
+    return [Launch(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((height, 1), "fp32")]),
+            Launch(small.kernel, small.specs, resident=True)]
+
+
+OPERATORS = {
+    "rms_norm": rms_norm, "rms_norm_cast": rms_norm, "gemma_rms_norm": rms_norm, "softmax": softmax,
+    "dynamic_quant": dynamic_quant, "add_rms_norm_dynamic_quant": add_norm_quant, "mean_all": mean_all,
+}

@@ -1,0 +1,258 @@
+"""Kernels of the streaming operators: every element once in, once out.
+
+exp, sigmoid, mish and GELU in fp32 with a cast on each side of 16-bit types; maximum; swiglu; rope; copies.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pypto_sim as pypto
+
+from .launches import Chip, Launch
+from .table import BYTES, Row, Unpredictable, elements
+from .tiles import Cut, flat, merged, rows
+
+FP32 = pypto.DT_FP32
+GELU_CUBIC = 0.044715
+GELU_SLOPE = 1.5957691216057308     # 2 sqrt(2 / pi)
+
+
+def in_fp32(compute: Callable[[Any], Any], dtype: str) -> Callable[[Any], Any]:
+    """`compute` on fp32, cast on the way in and out of a 16-bit type."""
+    if dtype == "fp32":
+        return compute
+    kind = getattr(pypto, f"DT_{dtype.upper()}")
+    return lambda x: pypto.cast(compute(pypto.cast(x, FP32)), kind)
+
+
+def unary(count: int, dtype: str, compute: Callable[[Any], Any], temporaries: int, chip: Chip) -> Launch:
+    """One pass over `count` elements; `temporaries` fp32 tensors live beside the operands."""
+    size = BYTES[dtype]
+    cut = flat(count, 2 * size + 4 * temporaries, size, chip.aiv, chip.ub)
+    whole = in_fp32(compute, dtype)
+
+    @pypto.frontend.jit(pass_options=cut.options)
+    def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*cut.tile)
+        out[:] = whole(x)
+    return Launch(kernel, [pypto.Spec((count,), dtype)] * 2)
+
+
+def mish(x):
+    """x tanh(ln(1 + exp x))."""
+    return pypto.mul(x, pypto.tanh(pypto.log(pypto.add(pypto.exp(x), 1.0))))
+
+
+def gelu(x):
+    """x / (1 + exp(-2 sqrt(2/pi) (x + 0.044715 x^3))): one exp and one division for both published forms."""
+    inner = pypto.add(x, pypto.mul(pypto.mul(pypto.mul(x, x), x), GELU_CUBIC))
+    return pypto.div(x, pypto.add(pypto.exp(pypto.mul(inner, -GELU_SLOPE)), 1.0))
+
+
+def single(compute: Callable[[Any], Any], temporaries: int) -> Callable[[Row, Chip], list[Launch]]:
+    def build(row: Row, chip: Chip) -> list[Launch]:
+        return [unary(elements(first(row)), row.dtype_of(0), compute, temporaries, chip)]
+    return build
+
+
+def first(row: Row, i: int = 0) -> list[int]:
+    if len(row.shapes) <= i or row.shapes[i] is None:
+        raise Unpredictable(f"shape {row.shape!r} names no operand {i}")
+    return row.shapes[i]
+
+
+def exp(row: Row, chip: Chip) -> list[Launch]:
+    """base ** (scale x + shift); one kernel, or its steps one by one where the row counts several kernels."""
+    base = float(row.attrs.get("base", -1.0))
+    scale, shift = float(row.attrs.get("scale", 1.0)), float(row.attrs.get("shift", 0.0))
+    logarithm = math.log(base) if base > 0 else 1.0
+    steps: list[Callable[[Any], Any]] = [lambda x: pypto.mul(x, scale), lambda x: pypto.add(x, shift),
+                                         lambda x: pypto.mul(x, logarithm), pypto.exp]
+    count, dtype = elements(first(row)), row.dtype_of(0)
+    if row.n_kernels > 1 and row.counts_hold:
+        chosen = steps[:2] + steps[2:3] * (row.n_kernels > 3) + steps[3:]
+        made = [unary(count, dtype, step, 1, chip) for step in chosen]
+        return made[:1] + [Launch(m.kernel, m.specs, resident=True) for m in made[1:]]
+
+    def fused(x):
+        if scale * logarithm != 1.0:
+            x = pypto.mul(x, scale * logarithm)
+        if shift:
+            x = pypto.add(x, shift * logarithm)
+        return pypto.exp(x)
+    return [unary(count, dtype, fused, 1, chip)]
+
+
+def maximum(row: Row, chip: Chip) -> list[Launch]:
+    """Larger of two tensors, the second broadcast. int8 goes through fp16, int64 through its two halves."""
+    a, b = first(row), first(row, 1)
+    dtype = row.dtype_of(0)
+    size, compute = BYTES[dtype], pypto.maximum
+    temporaries = 0 if dtype in ("fp32", "fp16", "int32", "int16") else 4
+    if dtype == "int8":
+        temporaries = 6
+        def compute(x, y):
+            return pypto.cast(pypto.maximum(pypto.cast(x, pypto.DT_FP16), pypto.cast(y, pypto.DT_FP16)), pypto.DT_INT8)
+    if dtype == "int64":        # halves compared one after the other: four comparisons and selections on twice the words
+        def compute(x, y):
+            for _ in range(3):
+                x = pypto.maximum(x, y)
+            return x
+        a, b, dtype, size, temporaries = [*a[:-1], 2 * a[-1]], [*b[:-1], 2 * b[-1]], "int32", 4, 8
+    if a == b:
+        cut = flat(elements(a), 3 * size + temporaries, size, chip.aiv, chip.ub)
+        one = (elements(a),)
+        specs = [pypto.Spec(one, dtype)] * 3
+    else:
+        left, right = paired(a, b)
+        cut = broadcast_cut(left, 3 * size + temporaries, size, chip)
+        specs = [pypto.Spec(left, dtype), pypto.Spec(right, dtype), pypto.Spec(left, dtype)]
+
+    @pypto.frontend.jit(pass_options=cut.options)
+    def kernel(x: pypto.Tensor(), y: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*cut.tile)
+        out[:] = compute(x, y)
+    return [Launch(kernel, specs)]
+
+
+def paired(a: list[int], b: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes with the fewest axes that still broadcast: neighbouring axes of the same kind are merged."""
+    b = [1] * (len(a) - len(b)) + list(b)
+    left: list[int] = []
+    right: list[int] = []
+    kinds: list[bool] = []
+    for x, y in zip(a, b, strict=True):
+        kind = y == 1
+        if kinds and kinds[-1] == kind and x != 1:
+            left[-1] *= x
+            right[-1] *= y
+        else:
+            left.append(x)
+            right.append(y)
+            kinds.append(kind)
+    if len(left) == 1:
+        left, right = [1, *left], [1, *right]
+    return tuple(left), tuple(right)
+
+
+def broadcast_cut(shape: tuple[int, ...], live_bytes: int, move_bytes: int, chip: Chip) -> Cut:
+    """Rows of the last axis; tiles do not cross the axes before the last two."""
+    height, width = shape[-2], shape[-1]
+    outer = math.prod(shape[:-2])
+    cut = rows(outer * height, width, live_bytes, move_bytes, chip.aiv, chip.ub)
+    tall = min(cut.tile[0], height)
+    tiles = outer * -(-height // tall) * -(-width // cut.tile[1])
+    return Cut((1,) * (len(shape) - 2) + (tall, cut.tile[1]), merged(tiles, chip.aiv))
+
+
+def swiglu(row: Row, chip: Chip) -> list[Launch]:
+    """silu(a) b of the two halves along `dim`; a slice kernel before it where the row counts one."""
+    shape, dtype = first(row), row.dtype_of(0)
+    size = BYTES[dtype]
+    dim = int(row.attrs.get("dim", -1)) % len(shape)
+    outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1:]) * (shape[dim] // 2)
+    half = inner
+    temporaries = 0 if dtype == "fp32" else 8
+    flat_halves = outer == 1
+    compute = _swiglu(dtype)
+    if flat_halves:
+        cut = flat(inner, 3 * size + 8 + temporaries, size, chip.aiv, chip.ub)
+        specs = [pypto.Spec((2 * inner,), dtype), pypto.Spec((inner,), dtype)]
+
+        @pypto.frontend.jit(pass_options=cut.options)
+        def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
+            pypto.set_vec_tile_shapes(*cut.tile)
+            out[:] = compute(pypto.view(x, [inner], [0]), pypto.view(x, [inner], [inner]))
+    else:
+        cut = rows(outer, half, 3 * size + 8 + temporaries, size, chip.aiv, chip.ub)
+        specs = [pypto.Spec((outer, 2 * half), dtype), pypto.Spec((outer, half), dtype)]
+
+        @pypto.frontend.jit(pass_options=cut.options)
+        def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
+            pypto.set_vec_tile_shapes(*cut.tile)
+            out[:] = compute(pypto.view(x, [outer, half], [0, 0]), pypto.view(x, [outer, half], [0, half]))
+    main = Launch(kernel, specs)
+    if row.n_kernels > 1 and row.counts_hold:       # the slice copies the input once
+        copy = unary(elements(shape), dtype, _copy, 0, chip)
+        return [copy, Launch(main.kernel, main.specs, resident=True)]
+    return [main]
+
+
+def _swiglu(dtype: str) -> Callable[[Any, Any], Any]:
+    def compute(a, b):
+        if dtype != "fp32":
+            a, b = pypto.cast(a, FP32), pypto.cast(b, FP32)
+        gated = pypto.mul(pypto.div(a, pypto.add(pypto.exp(pypto.mul(a, -1.0)), 1.0)), b)
+        return gated if dtype == "fp32" else pypto.cast(gated, getattr(pypto, f"DT_{dtype.upper()}"))
+    return compute
+
+
+def _copy(x):
+    return pypto.mul(x, 1.0)
+
+
+def copy(row: Row, chip: Chip) -> list[Launch]:
+    return [unary(elements(first(row)), row.dtype_of(0), _copy, 0, chip)]
+
+
+def rope(row: Row, chip: Chip) -> list[Launch]:
+    """q and k rotated in one kernel. The row's other kernels: layout 1 is transposed before and after, the rest prepare
+    the tables and cost a launch each."""
+    q, k, table = first(row), first(row, 1), first(row, 2)
+    dtype = row.dtype_of(0)
+    size, width = BYTES[dtype], q[-1]
+    half, positions = width // 2, elements(table) // table[-1]
+    kind = getattr(pypto, f"DT_{dtype.upper()}")
+
+    def rotate(x, cos, sin):
+        c, s, at = _fp32(cos, dtype), _fp32(sin, dtype), [0] * len(x.shape)
+        part = [*x.shape[:-1], half]
+        a, b = _fp32(pypto.view(x, part, at), dtype), _fp32(pypto.view(x, part, [*at[:-1], half]), dtype)
+        low = pypto.sub(pypto.mul(a, c), pypto.mul(b, s))
+        high = pypto.add(pypto.mul(b, c), pypto.mul(a, s))
+        return [y if dtype == "fp32" else pypto.cast(y, kind) for y in (low, high)]
+
+    def shaped(x: list[int]) -> tuple[int, ...]:     # [.., positions, heads, D] or [.., positions, D]
+        return (math.prod(x[:1]), *x[1:]) if x[1] == positions else (math.prod(x[:-2]), *x[-2:])
+    shapes = shaped(q), shaped(k)
+    heads = shapes[0][2] if len(shapes[0]) == 4 else 1
+    tables = (1, positions, half) if heads == 1 and len(shapes[0]) == 3 else (1, positions, 1, half)
+    cut = rows(sum(elements(list(s)) for s in shapes) // width // heads, heads * width, 2 * size + 24, size, chip.aiv,
+               chip.ub)
+    tall = max(1, min(positions, cut.tile[0]))
+    tile = (1, tall, half) if len(tables) == 3 else (1, tall, heads, half)
+    options = merged(2 * shapes[0][0] * -(-positions // tall), chip.aiv)
+
+    @pypto.frontend.jit(pass_options=options)
+    def kernel(x: pypto.Tensor(), y: pypto.Tensor(), cos: pypto.Tensor(), sin: pypto.Tensor(), x_out: pypto.Tensor(),
+               y_out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*tile)
+        for source, target in ((x, x_out), (y, y_out)):
+            low, high = rotate(source, cos, sin)
+            at = [0] * len(source.shape)
+            pypto.assemble(low, at, target)
+            pypto.assemble(high, [*at[:-1], half], target)
+    x, y = (pypto.Spec(s, dtype) for s in shapes)
+    angles = pypto.Spec(tables, dtype)
+    made = [Launch(kernel, [x, y, angles, angles, x, y])]
+    extra = max(0, row.n_kernels - 1)
+    moves = min(extra, 4) if str(row.attrs.get("layout", 0)) == "1" else 0
+    if moves:
+        made += [Launch(u.kernel, u.specs, count=moves // 2, resident=True)
+                 for u in (unary(elements(t), dtype, _copy, 0, chip) for t in (q, k))]
+    if extra > moves:
+        small = unary(positions * width, dtype, _copy, 0, chip)
+        made.append(Launch(small.kernel, small.specs, count=extra - moves, resident=True))
+    return made
+
+
+def _fp32(x, dtype: str):
+    return x if dtype == "fp32" else pypto.cast(x, FP32)
+
+
+OPERATORS = {
+    "exp": exp, "sigmoid": single(pypto.sigmoid, 3), "mish": single(mish, 5), "gelu_erf": single(gelu, 4),
+    "gelu_tanh": single(gelu, 4), "maximum": maximum, "swiglu": swiglu, "rope": rope, "copy_d2d": copy,
+}
