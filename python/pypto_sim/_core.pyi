@@ -84,11 +84,12 @@ class Machine:
         """(rule, line, text), such as ("element.past_end", "k.py:12", ...)."""
 
 def plan_and_cost(program: Program, device: Mapping[str, float], model: str, int_args: Sequence[Any | None],
-                  assume: dict[str, tuple[int, int]]) -> dict[str, Any]:
+                  assume: dict[str, tuple[int, int]], timeline_tasks: int = 0) -> dict[str, Any]:
     """Cost-only run of a finished Program. `device`: flat "section.key" -> number of the device table (model "official"
     reads none of them). `int_args`: for
     each ARG its integer data (uint8 view) or None. Returns the fields of result.estimate.Estimate that the core knows,
-    "device_keys" (values in use), "instances" and "detail" (what tools and reports read). Raises CoreError with code
+    "device_keys" (values in use), "instances" and "detail" (what tools and reports read), and with timeline_tasks > 0
+    "timeline" with at most so many tasks (result.timeline.Timeline.of). Raises CoreError with code
     "needs_data" naming the scalar and line, or "capacity" with a JSON text: op, tile, fits, memory, bytes, limit and
     live."""
 

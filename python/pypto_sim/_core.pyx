@@ -677,11 +677,11 @@ cdef extern from "npu_core/program/cost_report.h" namespace "npu" nogil:
 cdef extern from "npu_core/plan/estimate.h" namespace "npu::plan" nogil:
     EstimateReport cpp_plan_and_cost "npu::plan::plan_and_cost"(
         const CppProgram& p, const unordered_map[string, double]& device, const vector[IntData]& data,
-        const vector[Assumed]& assume) except +
+        const vector[Assumed]& assume, int64_t timeline_tasks) except +
 
 cdef extern from "npu_core/lowering/estimate.h" namespace "npu::lowering" nogil:
     EstimateReport official_estimate(
-        const CppProgram& p, const vector[IntData]& data, const vector[Assumed]& assume) except +
+        const CppProgram& p, const vector[IntData]& data, const vector[Assumed]& assume, int64_t timeline_tasks) except +
     EstimateReport cpp_official_record "npu::lowering::official_record"(
         const CppProgram& p, const vector[IntData]& data, const vector[Assumed]& assume) except +
 
@@ -722,7 +722,7 @@ cdef vector[Assumed] assumed_values(assume):
     return assumed
 
 
-def plan_and_cost(Program program, device, str model, int_args, assume):
+def plan_and_cost(Program program, device, str model, int_args, assume, int64_t timeline_tasks=0):
     """Fields of an estimate. device: numbers of a device table, which only model "calibrated" reads."""
     cdef unordered_map[string, double] table
     cdef vector[IntData] data
@@ -740,7 +740,10 @@ def plan_and_cost(Program program, device, str model, int_args, assume):
         table[key.encode()] = value
     cdef const CppProgram* p = &program.builder.get().program()
     with nogil:
-        r = official_estimate(p[0], data, assumed) if official else cpp_plan_and_cost(p[0], table, data, assumed)
+        if official:
+            r = official_estimate(p[0], data, assumed, timeline_tasks)
+        else:
+            r = cpp_plan_and_cost(p[0], table, data, assumed, timeline_tasks)
     return result_of(r)
 
 

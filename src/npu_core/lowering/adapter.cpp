@@ -29,8 +29,9 @@ bool crosses(const Graph& g, int32_t t, Crossing& c) {
     return !c.away.empty();
 }
 
-int32_t add_move(Graph& g, Opcode code, int32_t from, int32_t to, int32_t sub_graph) {
+int32_t add_move(Graph& g, Opcode code, int32_t from, int32_t to, int32_t sub_graph, int32_t source) {
     const int32_t id = g.add_op(code, {from}, {to});
+    g.ops[id].source = source;
     g.ops[id].sub_graph = sub_graph;
     g.ops[id].at = zero_offset(g.tensors[to].shape.rank);
     return id;
@@ -50,12 +51,12 @@ void resolve(Graph& g, const Crossing& c) {
             const int32_t local = g.add_fresh(old.shape, old.dtype, old.mem);
             g.tensors[local].valid = old.valid;
             for (int32_t m : makers) g.replace_output(m, global, local);
-            add_move(g, Opcode::ASSEMBLE, local, global, home);
+            add_move(g, Opcode::ASSEMBLE, local, global, home, g.ops[c.makers[0]].source);
         }
     } else {
         global = g.add_fresh(old.shape, old.dtype, Mem::GM);
         g.tensors[global].valid = old.valid;
-        add_move(g, Opcode::ASSEMBLE, c.tensor, global, home);
+        add_move(g, Opcode::ASSEMBLE, c.tensor, global, home, g.ops[c.makers[0]].source);
     }
     for (const auto& [sub_graph, all] : c.away) {
         std::vector<int32_t> readers;    // a VIEW reads its window of global memory itself
@@ -66,7 +67,7 @@ void resolve(Graph& g, const Crossing& c) {
         if (readers.empty()) continue;
         const int32_t local = g.add_fresh(old.shape, old.dtype, old.mem);
         g.tensors[local].valid = old.valid;
-        add_move(g, Opcode::VIEW, global, local, sub_graph);
+        add_move(g, Opcode::VIEW, global, local, sub_graph, g.ops[readers[0]].source);
         for (int32_t r : readers) g.replace_input(r, c.tensor, local);
     }
 }

@@ -27,10 +27,11 @@ bool widen(Graph& g, DType narrow, const Set& unsupported) {
     std::unordered_map<int32_t, int32_t> wide_of;   // 16-bit tensor -> its fp32 form
     bool any = false;
     auto cast = [&](int32_t from, int32_t to, const Op& like) {
-        const int32_t tile = like.tile, scope = like.scope;
+        const int32_t tile = like.tile, scope = like.scope, source = like.source;
         const int32_t id = g.add_op(Opcode::CAST, {from}, {to});
         g.ops[id].tile = tile;
         g.ops[id].scope = scope;
+        g.ops[id].source = source;
         any = true;
     };
     for (int32_t id : std::vector<int32_t>(g.order)) {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "npu_core/base/json.h"
-#include "npu_core/lowering/launch.h"
+#include "npu_core/lowering/timeline.h"
 #include "npu_core/plan/traffic.h"
 
 namespace npu::lowering {
@@ -184,7 +184,8 @@ std::vector<std::string> unmodelled_text(const Launch& launch) {
     return out;
 }
 
-std::string estimate(const Program& program, const std::vector<IntData>& data, const std::vector<Assumed>& assume) {
+std::string estimate(const Program& program, const std::vector<IntData>& data, const std::vector<Assumed>& assume,
+                     int64_t timeline_tasks) {
     const Launch launch = run_launch(program, data, assume, false);
     Totals t;
     add_tasks(launch, t);
@@ -220,13 +221,15 @@ std::string estimate(const Program& program, const std::vector<IntData>& data, c
     out.string("bound_by", bound_of(t, launch.run.cycles, critical)).strings("unmodelled", unmodelled_text(launch));
     out.strings("assumptions", {assumptions.begin(), assumptions.end()}).strings("device_keys", {});
     out.integer("instances", int64_t(launch.flow.instances.size())).raw("detail", detail.text());
+    if (timeline_tasks > 0) out.raw("timeline", timeline_of(launch, timeline_tasks).json());
     return out.text();
 }
 
 }  // namespace
 
-EstimateReport official_estimate(const Program& program, const std::vector<IntData>& data, const std::vector<Assumed>& assume) {
-    return report_of([&] { return estimate(program, data, assume); });
+EstimateReport official_estimate(const Program& program, const std::vector<IntData>& data, const std::vector<Assumed>& assume,
+                                 int64_t timeline_tasks) {
+    return report_of([&] { return estimate(program, data, assume, timeline_tasks); });
 }
 
 }  // namespace npu::lowering

@@ -74,9 +74,9 @@ struct Attributes {
     bool direct = false;         // ASSEMBLE written by an explicit assemble call
 };
 
-// Where an operation comes from: row of the registry and line of the Program; NONE for none.
+// Where an operation comes from: row of the registry, line and label of the Program; -1 for none.
 struct Origin {
-    int32_t row = -1, line = -1;
+    int32_t row = -1, line = -1, label = -1;
 };
 
 struct Op {

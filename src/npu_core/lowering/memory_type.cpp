@@ -225,6 +225,7 @@ private:
                 const int32_t id = g_.add_op(m == Mem::GM ? Opcode::ASSEMBLE : Opcode::VIEW, {from}, {to});
                 g_.ops[id].at = zero_offset(x.shape.rank);
                 g_.ops[id].scope = g_.ops[c].scope;
+                g_.ops[id].source = g_.ops[c].source;
                 from = to;
             }
             if (from != t) g_.replace_input(c, t, from);

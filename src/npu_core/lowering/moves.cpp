@@ -22,15 +22,17 @@ Opcode move_for_view(Mem from, Mem to, bool transpose) {
 void split_global_assemble(Graph& g, int32_t id) {
     const int32_t from = g.ops[id].in[0], to = g.ops[id].out[0];
     const Tensor t = g.tensors[from];
-    const int32_t sub_graph = g.ops[id].sub_graph, latency = g.ops[id].latency;
+    const int32_t sub_graph = g.ops[id].sub_graph, latency = g.ops[id].latency, source = g.ops[id].source;
     const Offset at = g.ops[id].at;
     const int32_t local = g.add_fresh(t.shape, t.dtype, Mem::UB);
     const int32_t in = g.add_op(Opcode::COPY_IN, {from}, {local});
     g.ops[in].sub_graph = sub_graph;
+    g.ops[in].source = source;
     g.ops[in].at = zero_offset(t.shape.rank);
     g.kill(id);
     const int32_t out = g.add_op(Opcode::COPY_OUT, {local}, {to});
     g.ops[out].sub_graph = sub_graph;
+    g.ops[out].source = source;
     g.ops[out].latency = latency;
     g.ops[out].at = at;
 }

@@ -79,6 +79,31 @@ int64_t workspace_of(const Graph& g, const std::vector<char>& is_end) {
     return bytes;
 }
 
+bool is_move(const Op& op) {
+    const OpClass c = facts(op.code).klass;
+    return c == OpClass::MOVE_IN || c == OpClass::MOVE_OUT || c == OpClass::MOVE_LOCAL || op.code == Opcode::VIEW ||
+           op.code == Opcode::ASSEMBLE || op.code == Opcode::RESHAPE;
+}
+
+LeafNote note_of(const Program& program, const Graph& g, const std::vector<int32_t>& ops) {
+    std::vector<int32_t> sources;
+    for (int32_t id : ops)
+        if (g.ops[id].source >= 0 && !is_move(g.ops[id])) sources.push_back(g.ops[id].source);
+    std::sort(sources.begin(), sources.end());
+    sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+    LeafNote note;
+    std::set<std::string> seen;
+    for (int32_t source : sources) {
+        const Origin& from = g.sources[source];
+        if (note.line.empty() && from.line != NONE) note.line = program.lines[from.line];
+        if (note.label.empty() && from.label != NONE) note.label = program.labels[from.label];
+        if (from.row == NONE || !seen.insert(npu::op_rows()[from.row].name).second) continue;
+        note.ops += (note.ops.empty() ? "" : ", ") + npu::op_rows()[from.row].name;
+    }
+    if (note.ops.empty()) note.ops = "copy";
+    return note;
+}
+
 void name_operation(CapacityFault& fault, const Program& program, const Graph& g) {
     if (fault.operation < 0) return;
     const Origin& from = g.sources[fault.operation];
@@ -102,7 +127,9 @@ CompiledRoot compile_root(const Program& program, RootGraph root, LeafLibrary& l
         Call c = make_call(g, subs.ops[s], is_end);
         c.sub_graph = int32_t(s);
         try {
+            const size_t known = library.leaves.size();
             c.leaf = library.add(g, subs.ops[s]);
+            if (library.leaves.size() > known) library.leaves.back().note = note_of(program, g, subs.ops[s]);
         } catch (CapacityFault& fault) {
             name_operation(fault, program, g);
             throw;

@@ -13,7 +13,12 @@
 
 namespace npu::lowering {
 
+struct LeafNote {
+    std::string ops, label, line;     // names in order, each once; first semantic label; first line
+};
+
 struct LeafFunction {
+    LeafNote note;
     Leaf leaf;
     CoreType core = CoreType::AIV;
     LeafRun run;                      // timings parallel to leaf.schedule; empty for hubs

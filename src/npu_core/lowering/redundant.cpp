@@ -117,6 +117,7 @@ void detour(Graph& g, const Pair& p) {
     const int32_t in = g.add_op(Opcode::VIEW, {global}, {back});
     g.ops[out].at = g.ops[in].at = zero_offset(t.shape.rank);
     g.ops[out].scope = g.ops[in].scope = g.ops[p.assemble].scope;
+    g.ops[out].source = g.ops[in].source = g.ops[p.assemble].source;
     g.replace_input(p.assemble, middle, back);
 }
 

@@ -133,7 +133,7 @@ void TensorGraphBuilder::step(const PathStep& s) {
     const Item& it = *s.item;
     copy_ = s.copy;
     source_ = int32_t(root_.graph.sources.size());
-    root_.graph.sources.push_back({it.kind == ItemKind::OP ? p_.ops[it.a].row : NONE, it.line});
+    root_.graph.sources.push_back({it.kind == ItemKind::OP ? p_.ops[it.a].row : NONE, it.line, it.kind == ItemKind::OP ? p_.ops[it.a].label : NONE});
     switch (it.kind) {
         case ItemKind::OP: {
             const npu::Op& op = p_.ops[it.a];

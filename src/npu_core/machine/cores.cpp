@@ -8,8 +8,9 @@
 namespace npu::machine {
 
 Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
-                   const DispatchCost& cost) {
+                   const DispatchCost& cost, std::vector<std::vector<TaskTime>>* times) {
     Run run;
+    if (times) times->resize(work.size());
     const int threads = std::max(1, cost.threads);
     auto whole = [](double x) { return static_cast<int64_t>(x + 0.5); };
     const int64_t dispatch = whole(cost.dispatch), pickup = whole(cost.pickup), completion = whole(cost.completion),
@@ -26,6 +27,7 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
         for (int32_t c = 0; c < chip.aic; ++c) aic.emplace(base, c);
         for (int32_t c = 0; c < chip.aiv; ++c) aiv.emplace(base, c);
         std::fill(thread_free.begin(), thread_free.end(), base);
+        if (times) (*times)[d].resize(tasks.size());
         std::vector<int32_t> open(tasks.size());
         std::vector<int64_t> ready_at(tasks.size(), base), depth(tasks.size(), 0);
         std::priority_queue<Slot, std::vector<Slot>, std::greater<>> ready;
@@ -54,6 +56,7 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
                 thread_busy[thread] += serve;
                 const int64_t start = begin + dispatch + pickup;
                 end = start + cycles;
+                if (times) (*times)[d][static_cast<size_t>(t)] = {cube ? core : chip.aic + core, start, end};
                 cores.emplace(end, core);
                 used[static_cast<size_t>(cube ? core : chip.aic + core)] = 1;
                 (cube ? run.aic_busy : run.aiv_busy) += cycles;

@@ -17,7 +17,15 @@ struct LeafTiming {
     std::map<cost::Code, std::pair<int64_t, int64_t>> ops;   // count, summed cycles
 };
 
-LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip);   // in-order pipes
+// When an operation of a leaf runs, after the start of the task; parallel to Leaf::ops.
+struct OpTime {
+    cost::Pipe pipe;
+    int64_t start, end;
+};
+
+// In-order pipes. `times`: filled where given.
+LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip,
+                          std::vector<OpTime>* times = nullptr);
 
 struct Task {
     int32_t leaf = -1;                                // -1: hub
@@ -35,9 +43,15 @@ struct Run {
     int cores_used = 0;
 };
 
+// When and where a task runs; core -1: a hub.
+struct TaskTime {
+    int32_t core = -1;                                // AIC first, then AIV
+    int64_t start = 0, end = 0;
+};
+
 // List schedule over the cores with dispatch, completion and resolve cost per task on the owning AICPU thread.
 struct DispatchCost { double dispatch, pickup, completion, resolve, stitch; int threads; };
 Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
-                   const DispatchCost& cost);
+                   const DispatchCost& cost, std::vector<std::vector<TaskTime>>* times = nullptr);   // filled where given
 
 }  // namespace npu::machine

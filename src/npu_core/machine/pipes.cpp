@@ -10,7 +10,8 @@ namespace npu::machine {
 using cost::Code;
 using cost::Pipe;
 
-LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip) {
+LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip,
+                          std::vector<OpTime>* times) {
     LeafTiming timing;
     std::array<int64_t, cost::PIPES> free{};
     std::array<char, cost::PIPES> used{};
@@ -53,6 +54,7 @@ LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, 
         const int64_t end = start + busy;
         free[p] = end;
         used[p] = 1;
+        if (times) times->push_back({static_cast<Pipe>(p), start, end});
         timing.busy[p] += busy;
         auto& [count, sum] = timing.ops[op.code];
         ++count;

@@ -11,6 +11,7 @@
 #include "npu_core/machine/machine.h"
 #include "npu_core/plan/options.h"
 #include "npu_core/plan/root.h"
+#include "npu_core/plan/timeline.h"
 #include "npu_core/plan/traffic.h"
 #include "npu_core/plan/walk.h"
 
@@ -46,10 +47,15 @@ struct Totals {
     int64_t workspace = 0, workspace_now = 0, slots = 0, edges = 0, hubs = 0;
 };
 
+struct Start {
+    int32_t device_task, first;                      // place of the instance's first task
+    const Root* root;
+};
+
 class Planner {
 public:
-    Planner(const Program& p, const cost::Device& device)
-        : p_(p), device_(device), chip_(chip_of(device)), crossing_(crossing_locals(p)), leaves_(p, chip_), traffic_(tensor_bytes(p)) {}
+    Planner(const Program& p, const cost::Device& device, int64_t timeline_tasks)
+        : p_(p), device_(device), timeline_tasks_(timeline_tasks), chip_(chip_of(device)), crossing_(crossing_locals(p)), leaves_(p, chip_), traffic_(tensor_bytes(p)) {}
 
     void instance(const Instance& i) {
         const Root& root = root_of(i);
@@ -77,6 +83,7 @@ public:
         totals_.edges += root.edges;
         totals_.hubs += root.hubs;
         executed_[&root] += 1;
+        if (timeline_tasks_) starts_.push_back({static_cast<int32_t>(work_.size()) - 1, base, &root});
         for (const Task& t : root.tasks) {
             tasks.push_back(t);
             for (int32_t& s : tasks.back().successors) s += base;
@@ -133,10 +140,12 @@ public:
 
     const std::unordered_set<Id>& crossing() const { return crossing_; }
     std::string finish(const WalkNotes& notes);
+    Timeline timeline(const std::vector<std::vector<machine::TaskTime>>& times, const cost::Calibrated& cost, double launch_us) const;
 
 private:
     const Program& p_;
     const cost::Device& device_;
+    const int64_t timeline_tasks_;                   // 0: no timeline
     const Chip chip_;
     const std::unordered_set<Id> crossing_;
     LeafTable leaves_;
@@ -154,6 +163,7 @@ private:
     std::vector<Shape> shift_;
     std::set<std::string> unmodelled_;
     std::map<Id, TensorTraffic> tensors_;
+    std::vector<Start> starts_;                      // of the instances, for a timeline
 
     static std::vector<int64_t> tensor_bytes(const Program& p) {
         std::vector<int64_t> b;
@@ -232,6 +242,7 @@ std::string Planner::finish(const WalkNotes& notes) {
     totals_.hbm_read += again - totals_.l2_hit;
 
     machine::Run run;
+    std::vector<std::vector<machine::TaskTime>> times;
     double time_us = 0, launch_us = 0;
     std::string bound;
     Json bounds;
@@ -241,7 +252,7 @@ std::string Planner::finish(const WalkNotes& notes) {
                                  device_["pypto_runtime.completion_cycles"] * scale, device_["pypto_runtime.resolve_cycles"] * scale,
                                  device_["pypto_runtime.stitch_latency"] * scale,
                                  static_cast<int>(device_["pypto_runtime.aicpu_machines"])};
-        run = machine::schedule_cores(work_, timings, chip_, dc);
+        run = machine::schedule_cores(work_, timings, chip_, dc, timeline_tasks_ ? &times : nullptr);
         launch_us = device_.has("launch.kernel_fixed_us") ? device_["launch.kernel_fixed_us"] : device_["latency.launch_fixed_us"];
         const double core_us = static_cast<double>(run.cycles) / (ghz * 1000);
         const double read_rate = device_["stream_model.hbm_read_gbs"], write_rate = device_["stream_model.hbm_write_gbs"];
@@ -327,16 +338,48 @@ std::string Planner::finish(const WalkNotes& notes) {
         }
     out.raw("breakdown", breakdown_json(p_, leaves_.leaves(), timings, runs, crossings, tensors_, chip_));
     out.integer("instances", totals_.instances).raw("detail", detail.text());
+    if (timeline_tasks_) out.raw("timeline", timeline(times, calibrated, launch_us).json());
     return out.text();
+}
+
+Timeline Planner::timeline(const std::vector<std::vector<machine::TaskTime>>& times, const cost::Calibrated& cost,
+                           double launch_us) const {
+    Timeline out;
+    out.aic = chip_.aic;
+    out.aiv = chip_.aiv;
+    out.cycles_per_us = device_["cores.freq_ghz"] * 1000;
+    out.launch_us = launch_us;
+    for (const Leaf& leaf : leaves_.leaves()) out.leaves.push_back(timeline_leaf(leaf, cost, chip_));
+    std::map<const Root*, int32_t> root_number;
+    int32_t instance = 0;
+    for (size_t k = 0; k < starts_.size(); ++k) {
+        const auto [d, base, root] = starts_[k];
+        const size_t device_task = static_cast<size_t>(d);
+        instance = k && starts_[k - 1].device_task == d ? instance + 1 : 0;
+        const int32_t number = root_number.try_emplace(root, static_cast<int32_t>(root_number.size())).first->second;
+        for (size_t id = 0; id < root->tasks.size(); ++id) {
+            const machine::TaskTime& t = times[device_task][static_cast<size_t>(base) + id];
+            const int32_t place = static_cast<int32_t>(id), leaf = root->tasks[id].leaf;
+            out.tasks.push_back({d, instance, place, number, leaf, leaf < 0 ? -1 : place, t.core, t.start, t.end, -1});
+        }
+        if (k + 1 < starts_.size() && starts_[k + 1].device_task == d) continue;
+        out.link(out.tasks.size() - work_[device_task].size(),
+                 [&](size_t i) -> const std::vector<int32_t>& { return work_[device_task][i].successors; });
+        if (static_cast<int64_t>(out.tasks.size()) < timeline_tasks_) continue;
+        for (size_t rest = device_task + 1; rest < work_.size(); ++rest) out.tasks_left_out += static_cast<int64_t>(work_[rest].size());
+        break;
+    }
+    out.keep_first(timeline_tasks_);
+    return out;
 }
 
 }  // namespace
 
 EstimateReport plan_and_cost(const Program& program, const std::unordered_map<std::string, double>& values,
-                             const std::vector<IntData>& data, const std::vector<Assumed>& assume) {
+                             const std::vector<IntData>& data, const std::vector<Assumed>& assume, int64_t timeline_tasks) {
     return report_of([&] {
         const cost::Device device(values);
-        Planner planner(program, device);
+        Planner planner(program, device, timeline_tasks);
         WalkNotes notes;
         walk(program, planner.crossing(), data, assume, [&](const Instance& i) { planner.instance(i); }, notes);
         return planner.finish(notes);
