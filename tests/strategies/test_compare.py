@@ -179,10 +179,11 @@ def test_run_profile_explore_and_diff(tmp_path, capsys):
     assert main(["run", str(script)]) == 0
     assert "sum 20.0" in capsys.readouterr().out
     assert main(["profile", str(script), "-o", str(tmp_path / "p")]) == 0
-    assert "not written" in capsys.readouterr().err
+    assert "merged_swimlane.json" in capsys.readouterr().out
     profile = json.loads((tmp_path / "p" / "estimate.json").read_text())
     assert profile["launches"][0]["kernel"] == "softmax_kernel" and (tmp_path / "p" / "report.md").is_file()
-    assert sorted(p.name for p in (tmp_path / "p").iterdir()) == ["estimate.json", "report.md"]
+    assert sorted(p.name for p in (tmp_path / "p").iterdir()) == [
+        "estimate.json", "merged_swimlane.json", "pipe.swim.json", "report.md", "swim.json"]
 
     assert main(["explore", f"{script}:softmax_kernel", "--arg", "x=20x64", "out=20x64", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

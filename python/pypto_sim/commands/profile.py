@@ -1,4 +1,4 @@
-"""`pypto-sim profile SCRIPT -o DIR`: run a script and write what every launch costs."""
+"""`pypto-sim profile SCRIPT -o DIR`: run a script and write what every launch costs and when its tasks run."""
 from __future__ import annotations
 
 import contextlib
@@ -10,7 +10,7 @@ from typing import Any
 from . import shared
 from .script import execute
 
-NAME, HELP = "profile", "run a script and write estimate.json and report.md (swimlane files are not written yet)"
+NAME, HELP = "profile", "run a script; write estimate.json, report.md and its timeline (merged_swimlane.json, swim.json)"
 SCHEMA = 1
 
 
@@ -18,7 +18,7 @@ def arguments(parser: Any) -> None:
     parser.add_argument("script", metavar="SCRIPT", help="Python file")
     parser.add_argument("-o", dest="output", metavar="DIR", required=True, help="folder for the reports")
     parser.add_argument("args", nargs="*", help="arguments of the script, after -- where they look like options")
-    shared.device_options(parser, model=False)
+    shared.device_options(parser)
     shared.language_option(parser)
     shared.json_option(parser)
 
@@ -28,7 +28,7 @@ def run(args: Any) -> int:
 
     from ..config import active
     from ..report.markdown import profile_report
-    with pypto.profile(device=args.device) if args.device else pypto.profile() as found:
+    with pypto.profile(device=args.device, model=args.model, timeline=True) as found:
         if args.json:                        # standard output is the result's
             with contextlib.redirect_stdout(sys.stderr):
                 execute(args.script, args.args)
@@ -41,10 +41,15 @@ def run(args: Any) -> int:
     (folder / "estimate.json").write_text(json.dumps(shown, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     device = launches[0]["estimate"]["device"] if launches else str(args.device or active().device)
     command = f"pypto-sim profile {args.script} -o {args.output}" + (f" --device {args.device}" if args.device else "")
+    command += f" --model {args.model}" if args.model else ""
+    paths = found.write_timeline(folder)
     (folder / "report.md").write_text(profile_report(launches, device, command, args.lang), encoding="utf-8")
     if args.json:
         shared.print_json(shown)
     else:
-        print(f"{len(launches)} launches: {folder / 'estimate.json'}, {folder / 'report.md'}")
-        print("merged_swimlane.json and swim.json are not written: the timeline is not recorded yet", file=sys.stderr)
+        names = ", ".join(str(path) for path in (folder / "estimate.json", folder / "report.md", *paths))
+        print(f"{len(launches)} launches: {names}")
+        left = sum(one.estimate.timeline.tasks_left_out for one in found.launches if one.estimate.timeline)
+        if left:
+            print(f"the timeline leaves out {left} tasks that start last", file=sys.stderr)
     return 0

@@ -5,10 +5,13 @@ import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
+from pathlib import Path
 from typing import Any
 
+from ..errors import PyptoValueError
 from . import breakdown as parts
 from .breakdown import Breakdown
+from .timeline import Timeline, write
 
 MEMORIES = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
 PIPES = ("MTE2", "MTE1", "CUBE", "FIX", "VEC", "MTE3", "SCALAR")
@@ -46,7 +49,7 @@ class Estimate:
     bound_by: what the time is spent on; device, model: what it was computed for; error_band: how far to trust it.
     unmodelled: what has no cost rule; assumptions: what was taken as given; assumed_numbers: device values in use that
     are inferred or fitted, not documented or measured directly. breakdown: kinds of tasks, tensors that cross global
-    memory and why; not part of `to_dict()`.
+    memory and why; timeline: when each task runs, where it was asked for; both not part of `to_dict()`.
     """
 
     time_us: float
@@ -74,10 +77,20 @@ class Estimate:
     assumptions: tuple[str, ...]
     assumed_numbers: tuple[str, ...]
     breakdown: Breakdown = field(default_factory=Breakdown, repr=False)
+    timeline: Timeline | None = field(default=None, repr=False)
+
+    def write_timeline(self, folder: str | Path, kernel: str = "kernel") -> list[Path]:
+        """Write merged_swimlane.json (Chrome trace, opens in Perfetto), swim.json and pipe.swim.json into a folder.
+
+        Raises PyptoValueError when the estimate was made without timeline=True.
+        """
+        if self.timeline is None:
+            raise PyptoValueError("this estimate has no timeline: use pypto.estimate(..., timeline=True)")
+        return write(folder, [(kernel, self.time_us, self.timeline)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict with the fields in order, ready for json."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "breakdown"}
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name not in ("breakdown", "timeline")}
 
     def rows(self) -> list[tuple[str, str]]:
         """(label, text) per line of the short table."""

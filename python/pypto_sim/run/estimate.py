@@ -15,6 +15,7 @@ from ..device import Device
 from ..errors import CapacityError, NeedsData, PyptoTypeError, PyptoValueError
 from ..result.breakdown import Breakdown
 from ..result.estimate import CORES, MEMORIES, PIPES, Estimate
+from ..result.timeline import MOST_TASKS, Timeline
 from ..rules import message
 from ..trace.faults import raise_core_error
 from ..trace.scalar import INT64_MAX
@@ -32,7 +33,7 @@ ERROR_BAND = {      # the figures of tests/unit/test_calibration.py
 
 
 def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = None, model: str | None = None,
-             assume: Mapping[str, Any] | None = None, **scalars: Any) -> Estimate:
+             assume: Mapping[str, Any] | None = None, timeline: bool = False, **scalars: Any) -> Estimate:
     """Predict what `kernel(*args)` costs, without running it.
 
     Parameters
@@ -41,7 +42,8 @@ def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = No
     data may decide loop bounds and conditions.
     device: name or .toml path. model: "calibrated" or "official". Default of both: the configured one.
     assume: {scalar name, "file:line" or line: value or (low, high)} for values that a cost-only run cannot know; of a
-    range the middle is used. scalars: the kernel's scalars by keyword.
+    range the middle is used. timeline: also keep when each task runs (`Estimate.timeline`, `write_timeline`), of at most
+    20,000 tasks. scalars: the kernel's scalars by keyword.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = No
             warn(found)
     try:
         return cost_of(traced.program, traced.kernel, int_data(traced.arguments), table, model or traced.config.model,
-                       assume)
+                       assume, timeline)
     except _core.TrapReached as reached:     # the kernel raises on the path that these sizes take
         raise fresh(traced.trapped[reached.args[0]]) from None
 
@@ -75,18 +77,19 @@ def int_data(arguments: Sequence[Argument]) -> list[np.ndarray | None]:
 
 
 def cost_of(program: Any, kernel: str, data: Sequence[np.ndarray | None], device: Device, model: str = "calibrated",
-            assume: Mapping[str, Any] | None = None) -> Estimate:
+            assume: Mapping[str, Any] | None = None, timeline: bool = False) -> Estimate:
     """Estimate of a finished core Program; `data` as of `int_data`, in the Program's argument order."""
-    return build(core_result(program, kernel, data, device, model, assume), device, model)
+    return build(core_result(program, kernel, data, device, model, assume, timeline), device, model)
 
 
 def core_result(program: Any, kernel: str, data: Sequence[np.ndarray | None], device: Device, model: str,
-                assume: Mapping[str, Any] | None) -> dict[str, Any]:
+                assume: Mapping[str, Any] | None, timeline: bool = False) -> dict[str, Any]:
     """What the core found, with the details that reports and tools read."""
     if model not in MODELS:
         raise PyptoValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
     try:
-        return _core.plan_and_cost(program, device.numbers(), model, _views(data), _assumed(assume or {}))
+        return _core.plan_and_cost(program, device.numbers(), model, _views(data), _assumed(assume or {}),
+                                   MOST_TASKS if timeline else 0)
     except _core.CoreError as error:
         _raise(error, kernel)
 
@@ -122,7 +125,8 @@ def build(found: Mapping[str, Any], device: Device, model: str) -> Estimate:
         pipe_busy_cycles=_frozen(found["pipe_busy_cycles"], PIPES), device=device.name, model=model,
         error_band=ERROR_BAND[model], unmodelled=tuple(found["unmodelled"]), assumptions=tuple(found["assumptions"]),
         assumed_numbers=tuple(dict.fromkeys(inferred)),
-        breakdown=Breakdown.of(found["breakdown"]) if "breakdown" in found else Breakdown())
+        breakdown=Breakdown.of(found["breakdown"]) if "breakdown" in found else Breakdown(),
+        timeline=Timeline.of(found["timeline"]) if "timeline" in found else None)
 
 
 def _frozen(values: Mapping[str, int], keys: Sequence[str]) -> Mapping[str, int]:

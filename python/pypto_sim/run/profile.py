@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..config import active
 from ..device import Device
 from ..errors import PyptoError, PyptoRuntimeError, PyptoValueError
 from ..result.estimate import Estimate
+from ..result.timeline import write
 from .estimate import MODELS, cost_of
 from .launch import Launch, observers
 
@@ -36,16 +38,18 @@ class profile:
     """`with pypto.profile(device="910b1") as prof:` - numerics and cost of every launch inside, of this thread.
 
     device: name or .toml path, default the one each launch is configured for; model: "calibrated" or "official",
-    default the configured one.
+    default the configured one; timeline: also keep when each task runs (`write_timeline`).
     `prof.launches[i].estimate` is the cost with the values the launch really had; `prof.time_us` adds them up.
     """
 
-    def __init__(self, device: str | os.PathLike[str] | None = None, model: str | None = None) -> None:
+    def __init__(self, device: str | os.PathLike[str] | None = None, model: str | None = None,
+                 timeline: bool = False) -> None:
         model = active().model if model is None else model
         if model not in MODELS:
             raise PyptoValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
         self.device = None if device is None else Device.load(device)
         self.model = model
+        self.timeline = timeline
         self.launches: list[ProfiledLaunch] = []
 
     def __enter__(self) -> profile:
@@ -60,10 +64,19 @@ class profile:
         seen = ProfiledLaunch(launch.kernel, launch.mode, list(launch.findings),
                               [(a.name, tuple(a.shape), a.dtype.name) for a in launch.arguments])
         try:
-            seen._estimate = cost_of(launch.program, launch.kernel, launch.int_data, device, self.model)
+            seen._estimate = cost_of(launch.program, launch.kernel, launch.int_data, device, self.model,
+                                     timeline=self.timeline)
         except PyptoError as error:
             seen.error = error
         self.launches.append(seen)
+
+    def write_timeline(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write merged_swimlane.json (Chrome trace, opens in Perfetto), swim.json and pipe.swim.json of all launches in a
+        row. Raises PyptoValueError without timeline=True, or what the planner raised for a launch."""
+        if not self.timeline:
+            raise PyptoValueError("this profile has no timelines: use pypto.profile(timeline=True)")
+        found = [(one.kernel, one.estimate) for one in self.launches]
+        return write(os.fspath(folder), [(kernel, e.time_us, e.timeline) for kernel, e in found if e.timeline])
 
     @property
     def time_us(self) -> float:
