@@ -187,5 +187,6 @@ def test_command_writes_the_timeline(tmp_path, capsys):
         warnings.simplefilter("ignore")
         assert main(["profile", str(script), "-o", str(tmp_path / "out"), "--model", "official"]) == 0
     assert {p.name for p in (tmp_path / "out").iterdir()} == {"estimate.json", "report.md", *t.FILES}
-    assert json.loads((tmp_path / "out" / "estimate.json").read_text())["launches"][0]["estimate"]["model"] == "official"
+    launches = json.loads((tmp_path / "out" / "estimate.json").read_text())["launches"]
+    assert launches[0]["estimate"]["model"] == "official"
     assert "merged_swimlane.json" in capsys.readouterr().out and "swim.json" in command.HELP

@@ -10,7 +10,7 @@ from typing import Any
 from . import shared
 from .script import execute
 
-NAME, HELP = "profile", "run a script; write estimate.json, report.md and its timeline (merged_swimlane.json, swim.json)"
+NAME, HELP = "profile", "run a script; write estimate.json, report.md, merged_swimlane.json and swim.json"
 SCHEMA = 1
 
 

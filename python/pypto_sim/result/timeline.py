@@ -44,9 +44,9 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One execution. device_task: number of the DeviceTask; task_id: instance of the root function and number within it;
-    root, leaf, sub_graph: numbers, -1 where a hub has none; core: AIC first, then AIV, -1 for a hub; start, end: cycles;
-    last: place of the task it waited for longest, -1 for none."""
+    """One execution. device_task: number of the DeviceTask; task_id: instance of the root function and number in it;
+    root, leaf, sub_graph: numbers, -1 where a hub has none; core: AIC first, then AIV, -1 for a hub; start, end:
+    cycles; last: place of the task it waited for longest, -1 for none."""
 
     device_task: int
     task_id: int
@@ -61,8 +61,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Schedule of one launch. aic, aiv: cores of the chip; cycles_per_us: clock of the cycles; launch_us: time before cycle
-    0; tasks: by DeviceTask and id, hubs included; tasks_left_out: tasks that start later than all that are kept."""
+    """Schedule of one launch. aic, aiv: cores of the chip; cycles_per_us: clock of the cycles; launch_us: time before
+    cycle 0; tasks: by DeviceTask and id, hubs included; tasks_left_out: tasks that start later than all that are kept.
+    """
 
     aic: int
     aiv: int
@@ -87,7 +88,8 @@ class Timeline:
                  core=core, start=start, end=end, last=last)
             for d, instance, number, root, leaf, sub_graph, core, start, end, last in found["tasks"])
         return Timeline(aic=found["aic"], aiv=found["aiv"], cycles_per_us=found["cycles_per_us"],
-                        launch_us=found["launch_us"], leaves=leaves, tasks=tasks, tasks_left_out=found["tasks_left_out"])
+                        launch_us=found["launch_us"], leaves=leaves, tasks=tasks,
+                        tasks_left_out=found["tasks_left_out"])
 
     def core_name(self, core: int) -> str:
         """Such as "AIC_3" or "AIV_24"; numbers run over both kinds."""
@@ -190,7 +192,8 @@ def swimlane(launches: Sequence[TimedLaunch]) -> dict[str, Any]:
                        "dur": round((op.end - op.start) / one.timeline.cycles_per_us, 4),
                        "args": {"cycles": op.end - op.start, "taskId": t.task_id}})
         shown += 1
-    total = sum(len(one.timeline.leaves[t.leaf].tile_ops) for one in launches for t in one.timeline.tasks if t.core >= 0)
+    total = sum(len(one.timeline.leaves[t.leaf].tile_ops)
+                for one in launches for t in one.timeline.tasks if t.core >= 0)
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {
         "tasks_left_out": sum(one.timeline.tasks_left_out for one in launches), "tile_ops_left_out": total - shown,
         "left_out": "tasks that start last, and tile operations of the tasks that start last"}}
@@ -246,7 +249,8 @@ def _task_event(one: TimedLaunch, t: Task, track: int) -> dict[str, Any]:
     kind = "HUB" if leaf is None else leaf.core
     return {"name": f"{name}({label})", "ph": "X", "cat": "event", "pid": 1, "tid": track, "ts": one.us(t.start),
             "dur": round((t.end - t.start) / one.timeline.cycles_per_us, 4), "cname": COLORS[kind], "args": {
-                "event-hint": f"Task:[{name}], kernel:{one.kernel}" + (f", ops:{leaf.ops}, at:{leaf.line}" if leaf else ""),
+                "event-hint": f"Task:[{name}], kernel:{one.kernel}" + (f", ops:{leaf.ops}, at:{leaf.line}" if leaf
+                                                                       else ""),
                 "ioperand-hint": list(leaf.inputs) if leaf else [], "ooperand-hint": list(leaf.outputs) if leaf else [],
                 "execution-hint": f"{t.end - t.start} cycles, from {t.start} to {t.end}", "color": COLORS[kind],
                 "taskId": t.task_id, "seqNo": sequence}}

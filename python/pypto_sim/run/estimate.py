@@ -42,8 +42,8 @@ def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = No
     data may decide loop bounds and conditions.
     device: name or .toml path. model: "calibrated" or "official". Default of both: the configured one.
     assume: {scalar name, "file:line" or line: value or (low, high)} for values that a cost-only run cannot know; of a
-    range the middle is used. timeline: also keep when each task runs (`Estimate.timeline`, `write_timeline`), of at most
-    20,000 tasks. scalars: the kernel's scalars by keyword.
+    range the middle is used. timeline: also keep when each task runs (`Estimate.timeline`, `write_timeline`), of at
+    most 20,000 tasks. scalars: the kernel's scalars by keyword.
 
     Returns
     -------

@@ -71,8 +71,8 @@ class profile:
         self.launches.append(seen)
 
     def write_timeline(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write merged_swimlane.json (Chrome trace, opens in Perfetto), swim.json and pipe.swim.json of all launches in a
-        row. Raises PyptoValueError without timeline=True, or what the planner raised for a launch."""
+        """Write merged_swimlane.json (Chrome trace, opens in Perfetto), swim.json and pipe.swim.json of all launches in
+        a row. Raises PyptoValueError without timeline=True, or what the planner raised for a launch."""
         if not self.timeline:
             raise PyptoValueError("this profile has no timelines: use pypto.profile(timeline=True)")
         found = [(one.kernel, one.estimate) for one in self.launches]
