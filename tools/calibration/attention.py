@@ -56,12 +56,12 @@ def problem(row: Row) -> Problem:
     queries = row.query_length
     heads = s.get("Nq", s.get("N", 1))
     if "sparse" in s:
-        return Problem(s.get("T", 1) * s.get("B", 1), heads, s.get("Nkv", 1), 1, s["sparse"], s["D"], s["D"] - 64, False,
-                       True, dtype)
+        return Problem(s.get("T", 1) * s.get("B", 1), heads, s.get("Nkv", 1), 1, s["sparse"], s["D"], s["D"] - 64,
+                       False, True, dtype)
     if queries is None:
         raise Unpredictable(f"shape {row.shape!r} names no query length")
-    return Problem(s.get("B", 1), heads, s.get("Nkv", heads), queries, s.get("S1", queries), s["D"], s["D"], causal, False,
-                   dtype)
+    return Problem(s.get("B", 1), heads, s.get("Nkv", heads), queries, s.get("S1", queries), s["D"], s["D"], causal,
+                   False, dtype)
 
 
 def kind(dtype: str) -> Any:

@@ -109,7 +109,7 @@ def matmul(row: Row, chip: Chip) -> list[Launch]:
 
 
 def mx_matmul(row: Row, chip: Chip) -> list[Launch]:
-    """Operands of 4 or 8 bits with a scale per 32 elements. 4-bit operands: half the bytes, the cube at its 8-bit rate."""
+    """Operands of 4 or 8 bits with a scale per 32 elements. 4-bit operands: half the bytes, the 8-bit cube rate."""
     m, k, n = sizes(row)
     half = "fp4" in row.dtype
     tiles = tiles_of(row, m, k, n, 1, chip)

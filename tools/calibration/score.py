@@ -93,7 +93,8 @@ def pairs(rows: list[Row], records: Records) -> dict[str, Any]:
             total += 1
             right += ok
             if a.shape == b.shape:
-                equal_shape.append({"ids": [a.id, b.id], "shape": a.shape, "tile_config": [a.tile_config, b.tile_config],
+                equal_shape.append({"ids": [a.id, b.id], "shape": a.shape,
+                                    "tile_config": [a.tile_config, b.tile_config],
                                     "measured_us": [x["measured_us"], y["measured_us"]],
                                     "predicted_us": [x["predicted_us"], y["predicted_us"]], "right": ok})
     return {"pairs": total, "right": right, "share": right / total if total else None, "equal_shape": equal_shape}
@@ -128,8 +129,8 @@ def summary(rows: list[Row], records: Records) -> dict[str, Any]:
     known = {r["id"] for r in records}
     tiled = [r for row, r in zip(rows, records, strict=True)
              if row.family == "gemm" and row.tile_config and r["measured_us"] and row.tier == "A"]
-    plain = [r for row, r in zip(rows, records, strict=True)
-             if row.family == "gemm" and r["measured_us"] and row.tier in "AB" and not (row.tile_config and row.tier == "A")]
+    named = {r["id"] for r in tiled}
+    plain = [r for r in scored if r["family"] == "gemm" and r["id"] not in named]
     return {
         "rows": len(known), "scored": errors(scored), "gemm_known_tiles": errors(tiled), "gemm_other": errors(plain),
         **tables, "pairs": pairs(rows, records),

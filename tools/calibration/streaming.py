@@ -95,7 +95,7 @@ def maximum(row: Row, chip: Chip) -> list[Launch]:
         temporaries = 6
         def compute(x, y):
             return pypto.cast(pypto.maximum(pypto.cast(x, pypto.DT_FP16), pypto.cast(y, pypto.DT_FP16)), pypto.DT_INT8)
-    if dtype == "int64":        # halves compared one after the other: four comparisons and selections on twice the words
+    if dtype == "int64":        # compared half by half: four passes over twice the words
         def compute(x, y):
             for _ in range(3):
                 x = pypto.maximum(x, y)

@@ -73,13 +73,8 @@ class Row:
         text = self.shape.strip()
         if not text.startswith("["):
             return []
-        depth = 0
-        for end, ch in enumerate(text):
-            depth += (ch == "[") - (ch == "]")
-            if depth == 0:
-                break
         try:
-            found = json.loads(text[:end + 1])
+            found, _ = json.JSONDecoder().raw_decode(text)
         except json.JSONDecodeError:
             return []
         return found if found and all(x is None or isinstance(x, list) for x in found) else [found]
@@ -142,7 +137,7 @@ class Row:
 
     @cached_property
     def device(self) -> str:
-        """Device name: by the `calibration_soc` texts of the device tables, else by a name in the text, else by class."""
+        """Device name: by `calibration_soc` of the device tables, else by a name in the text, else by class."""
         soc = self.soc.split("; ")[0].strip()
         known = devices.names(variants=True)
         for name in known:
