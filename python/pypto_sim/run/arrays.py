@@ -15,6 +15,7 @@ from ..errors import DTypeError, PyptoRuntimeError, PyptoTypeError, PyptoValueEr
 from ..trace.tensor import INT32_MAX, Tensor
 
 MAX_RANK = 6
+NPU_NZ = 29                       # torch_npu's number of the format NZ
 FORMATS = {"ND": TileOpFormat.TILEOP_ND, "NZ": TileOpFormat.TILEOP_NZ}
 
 
@@ -90,7 +91,7 @@ def argument(name: str, value: Any) -> Argument:
             raise DTypeError(f"argument `{name}` is {value.dtype.name}, which is known by name only")
         _check_size(name, value.shape)
         return Argument(name, value.shape or (1,), value.dtype, value.data, value.format)
-    format_ = TileOpFormat.TILEOP_ND
+    format_ = torch_format(value)
     if isinstance(value, Tensor):
         if value.data is None:
             raise PyptoRuntimeError(f"argument `{name}` is a pypto.Tensor without data; pass the array itself, or "
@@ -160,7 +161,17 @@ def _is_torch(value: Any) -> bool:
     return torch is not None and hasattr(torch, "Tensor") and isinstance(value, torch.Tensor)
 
 
+def torch_format(value: Any) -> TileOpFormat:
+    """Format of a tensor on the stood-in NPU as torch_npu.npu_format_cast has set it; ND for everything else."""
+    return TileOpFormat.TILEOP_NZ if getattr(value, "npu_format", None) == NPU_NZ else TileOpFormat.TILEOP_ND
+
+
 def _torch_memory(name: str, value: Any) -> tuple[np.ndarray, DataType]:
+    with sys.modules["torch"]._C.DisableTorchFunctionSubclass():     # memory of subclasses, and no detour through them
+        return _plain_memory(name, value)
+
+
+def _plain_memory(name: str, value: Any) -> tuple[np.ndarray, DataType]:
     torch = sys.modules["torch"]
     dtype = from_torch(value.dtype)
     if value.layout is not torch.strided:

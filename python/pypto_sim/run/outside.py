@@ -14,7 +14,7 @@ from ..trace.scalar import constant
 from ..trace.session import warn
 from ..trace.stepper import Stepper
 from ..trace.tensor import Tensor
-from .arrays import Argument, is_array, memory_of
+from .arrays import Argument, is_array, memory_of, torch_format
 from .launch import POISON, apply_settings, clamps
 
 
@@ -30,7 +30,7 @@ def from_torch(tensor: Any, name: str = "", *, dynamic_axis: Sequence[int] | Non
     array, found = memory_of(name or "tensor", tensor)
     if dtype is not None and dtype is not found:
         raise DTypeError(f"pypto.from_torch: the tensor is {found.name}, dtype says {dtype.name}")
-    t = Tensor(list(array.shape), found, name, tensor_format)
+    t = Tensor(list(array.shape), found, name, tensor_format or torch_format(tensor))
     t.data = array
     t.declared = tuple(-1 if n in tuple(dynamic_axis or ()) else size for n, size in enumerate(array.shape))
     return t

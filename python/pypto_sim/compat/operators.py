@@ -1,0 +1,85 @@
+"""Custom operators registered for the NPU run on the stand-in's tensors."""
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..errors import PyptoWarning
+from .patches import Patches
+from .tensor import NpuTensor
+
+NPU_KEYS = {"privateuse1": "CPU", "npu": "CPU", "autogradprivateuse1": "AutogradCPU", "autogradnpu": "AutogradCPU",
+            "autocastprivateuse1": "AutocastCPU", "autocastnpu": "AutocastCPU"}
+
+
+def patch(patches: Patches) -> None:
+    """Teach torch.library the NPU's keys and device type."""
+    library = torch.library
+    kernels: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {}
+    real_init, real_impl = library.Library.__init__, library.Library.impl
+
+    def init(self: Any, ns: str, kind: str, dispatch_key: str = "") -> None:
+        real_init(self, ns, kind, NPU_KEYS.get(dispatch_key.lower(), dispatch_key))
+        self._pypto_npu = dispatch_key.lower() in NPU_KEYS
+
+    def impl(self: Any, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
+        for_npu = dispatch_key.lower() in NPU_KEYS or (not dispatch_key and getattr(self, "_pypto_npu", False))
+        key = NPU_KEYS.get(dispatch_key.lower(), dispatch_key) or self.dispatch_key
+        if key not in NPU_KEYS.values() or not callable(fn) or fn is library.fallthrough_kernel:
+            return real_impl(self, op_name, fn, dispatch_key, **options)
+        if self.ns == "aten":
+            if for_npu:
+                warnings.warn(PyptoWarning(f"operator aten::{op_name}: an implementation for the NPU is ignored, torch's "
+                                           "own for the CPU runs [compat.aten_override]", rule="compat.aten_override"),
+                              stacklevel=2)
+                return None
+            return real_impl(self, op_name, fn, dispatch_key, **options)
+        name = op_name if isinstance(op_name, str) else op_name._schema.name
+        place = (f"{self.ns}::{name.split('::')[-1]}", key)
+        known = kernels.get(place)
+        if known is not None and known["library"].m is not None:
+            known["npu" if for_npu else "cpu"] = fn
+            return None
+        known = kernels[place] = {"library": self, "npu" if for_npu else "cpu": fn}
+        return real_impl(self, op_name, _chooser(known), key, **options)
+
+    patches.set(library.Library, "__init__", functools.wraps(real_init)(init))
+    patches.set(library.Library, "impl", functools.wraps(real_impl)(impl))
+    real_key = library._device_type_to_key
+    patches.set(library, "_device_type_to_key",
+                lambda device_type: "PrivateUse1" if _is_npu(device_type) else real_key(device_type))
+    from torch._library import custom_ops
+    patches.set(custom_ops, "_C", _Core())
+
+
+def _is_npu(device_type: Any) -> bool:
+    return str(device_type).lower() == "npu"
+
+
+class _Core:
+    """torch._C with a dispatch key for the NPU."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch._C, name)
+
+    @staticmethod
+    def _dispatch_key_for_device(device_type: str) -> str:
+        return "PrivateUse1" if _is_npu(device_type) else torch._C._dispatch_key_for_device(device_type)
+
+
+def _chooser(kernels: dict[str, Any]) -> Callable[..., Any]:
+    """The kernel for the CPU key: the NPU's when a tensor is on it, or when there is no other."""
+    def run(*args: Any, **kwargs: Any) -> Any:
+        npu, cpu = kernels.get("npu"), kernels.get("cpu")
+        chosen = npu if npu is not None and (cpu is None or _on_npu((*args, *kwargs.values()))) else cpu
+        with torch._C._EnableTorchFunction():              # the script's code sees NPU tensors
+            return chosen(*args, **kwargs)
+    return run
+
+
+def _on_npu(values: Any) -> bool:
+    return any(isinstance(v, NpuTensor) or isinstance(v, (list, tuple)) and _on_npu(v) for v in values)
