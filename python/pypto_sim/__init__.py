@@ -118,6 +118,18 @@ _MODULES = ("strategies", "report", "compat", "testing", "device", "cli")
 __all__ = sorted(name for name in globals() if not name.startswith("_"))
 
 
+def load_ipython_extension(shell: _Any) -> None:
+    """`%load_ext pypto_sim`: `import pypto` is this package in the notebook, npu devices are stood in for."""
+    from .compat import install
+    install()
+
+
+def unload_ipython_extension(shell: _Any) -> None:
+    """`%unload_ext pypto_sim`: as before."""
+    from .compat import uninstall
+    uninstall()
+
+
 def __getattr__(name: str) -> _Any:
     if name in _LAZY:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)

@@ -41,8 +41,11 @@ def entries(document: Any) -> dict[str, dict[str, float]]:
                     size = ",".join(f"{k}={v}" for k, v in sorted(point["size"].items()))
                     found[f"{head}/{one['id']}/{size}"] = figures(point["estimate"])
     elif isinstance(document, dict) and "launches" in document and isinstance(document["launches"], list):
-        for at, one in enumerate(document["launches"]):
-            found[f"{at}/{one['kernel']}"] = figures(one["estimate"])
+        counts: dict[str, int] = {}
+        for one in document["launches"]:
+            test = one.get("test", "")                     # of a report of the pytest plugin
+            at = counts[test] = counts.get(test, -1) + 1
+            found[f"{test}/{at}/{one['kernel']}".lstrip("/")] = figures(one["estimate"])
     elif isinstance(document, dict) and "time_us" in document:
         found["estimate"] = figures(document)
     else:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import runpy
 import sys
+import threading
 import traceback
 from contextlib import nullcontext
 from pathlib import Path
@@ -38,6 +39,7 @@ def execute(path: str, arguments: list[str], module: bool = False) -> None:
             raise PyptoKeyError(f"no such module: {path}")
     elif not Path(path).is_file():
         raise PyptoKeyError(f"no such script: {path}")
+    aliased = compat.installed()
     compat.install()
     before = sys.argv, sys.path[:]
     sys.argv = [path, *arguments]
@@ -47,8 +49,13 @@ def execute(path: str, arguments: list[str], module: bool = False) -> None:
         else:
             sys.path.insert(0, str(Path(path).resolve().parent))
             runpy.run_path(path, run_name="__main__")
+        for thread in threading.enumerate():              # as the interpreter does at its end
+            if thread is not threading.main_thread() and not thread.daemon:
+                thread.join()
     finally:
         sys.argv, sys.path[:] = before
+        if not aliased:
+            compat.uninstall()
 
 
 def run(args: Any) -> int:

@@ -1,18 +1,18 @@
 """Existing PyPTO scripts and tests run unmodified: `import pypto` is this package, `npu:0` is this computer.
 
     import pypto_sim
-    pypto_sim.compat.install()          # or: python -m pypto_sim run script.py, pytest --pypto-alias, %load_ext pypto_sim
+    pypto_sim.compat.install()
 
-While installed, `pypto` and its submodules are the module objects of `pypto_sim`, `torch_npu`, `torch.npu` and
-`torchair` are stood in for (when the script imports torch), and Python processes that the script starts get the same.
-docs/compat.md says what the stand-in does and where it differs.
+The same by `python -m pypto_sim run script.py`, `pytest --pypto-alias` and `%load_ext pypto_sim`. While installed,
+`pypto` and its submodules are the module objects of `pypto_sim`; `torch_npu`, `torch.npu` and `torchair` are stood in
+for when the script imports torch; and Python processes that the script starts get the same. docs/compat.md says what
+the stand-in does and where it differs.
 """
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from ..errors import PyptoRuntimeError
 from .alias import AliasFinder
@@ -53,8 +53,8 @@ def install(*, subprocesses: bool = True) -> None:
         found = sys.modules.get(name)
         if found is not None and found is not own:
             raise PyptoRuntimeError(f"cannot stand in for `{name}`: a real one is imported already from "
-                                    f"{getattr(found, '__file__', None) or 'an unknown place'}. Start a new process and "
-                                    "call pypto_sim.compat.install() before anything imports it, or use "
+                                    f"{getattr(found, '__file__', None) or 'an unknown place'}. Start a new process "
+                                    "and call pypto_sim.compat.install() before anything imports it, or use "
                                     "`python -m pypto_sim run SCRIPT`")
     device = os.environ.get(DEVICE_ID)
     if device is not None and not device.strip().isdigit():
@@ -87,13 +87,3 @@ def uninstall() -> None:
 def _set_environment(name: str, value: str) -> None:
     _environment[name] = os.environ.get(name)
     os.environ[name] = value
-
-
-def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext pypto_sim`: install() for the notebook."""
-    install()
-
-
-def unload_ipython_extension(shell: Any) -> None:
-    """`%unload_ext pypto_sim`: uninstall()."""
-    uninstall()

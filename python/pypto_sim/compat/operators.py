@@ -33,9 +33,8 @@ def patch(patches: Patches) -> None:
             return real_impl(self, op_name, fn, dispatch_key, **options)
         if self.ns == "aten":
             if for_npu:
-                warnings.warn(PyptoWarning(f"operator aten::{op_name}: an implementation for the NPU is ignored, torch's "
-                                           "own for the CPU runs [compat.aten_override]", rule="compat.aten_override"),
-                              stacklevel=2)
+                warnings.warn(PyptoWarning(f"operator aten::{op_name}: an implementation for the NPU is ignored, "
+                                           "torch's own for the CPU runs", rule="compat.aten_override"), stacklevel=2)
                 return None
             return real_impl(self, op_name, fn, dispatch_key, **options)
         name = op_name if isinstance(op_name, str) else op_name._schema.name

@@ -92,8 +92,8 @@ class profile:
 
     def export_chrome_trace(self, output_path: str) -> None:
         """Says that there is no trace."""
-        raise RuntimeError("the stand-in of torch_npu.profiler records nothing; `pypto-sim profile SCRIPT -o DIR` writes "
-                           "the predicted timeline")
+        raise RuntimeError("the stand-in of torch_npu.profiler records nothing; `pypto-sim profile SCRIPT -o DIR` "
+                           "writes the predicted timeline")
 
     def __enter__(self) -> profile:
         return self

@@ -84,8 +84,9 @@ def _modules() -> dict[str, types.ModuleType]:
         found[f"{name}.configs"] = configs
         found[f"{name}.configs.compiler_config"] = _module(f"{name}.configs.compiler_config", {
             "CompilerConfig": compiling.CompilerConfig})["__self__"]
-        found[f"{name}.inference"] = _module(f"{name}.inference", {"cache_compile": compiling.cache_compile})["__self__"]
-        air.inference, air.configs = found[f"{name}.inference"], configs        # type: ignore[attr-defined]
+        inference = _module(f"{name}.inference", {"cache_compile": compiling.cache_compile})["__self__"]
+        found[f"{name}.inference"] = inference
+        air.inference, air.configs = inference, configs                         # type: ignore[attr-defined]
     for name, module in found.items():
         parent, _, last = name.rpartition(".")
         if parent and name != "torch_npu.contrib.transfer_to_npu":

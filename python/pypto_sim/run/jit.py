@@ -25,7 +25,7 @@ from ..trace.watch import digest
 from .annotations import Signature, check_arguments, defining_frame, plain_function, returned_value
 from .arrays import Argument, argument, check_overlap
 from .compiled import Compiled, ProgramCache, compile_kernel, core_args, handles, present, stepped_loops
-from .launch import Call, LastRun, apply_settings, clamps, execute, finding, fresh
+from .launch import Call, LastRun, apply_settings, clamps, execute, finding, fresh, steps
 from .verify import compare_golden, ran
 
 GROUPS = ("host_options", "codegen_options", "pass_options", "runtime_options", "verify_options", "debug_options",
@@ -82,8 +82,9 @@ class Kernel:
         if missing := [a.name for a in present(call.arguments) if a.array is None]:
             raise NeedsData(message(f"argument `{missing[0]}` has no data: a Spec is for pypto.estimate, a call takes "
                                     "arrays", user_line(), self.__name__), line=user_line(), kernel=self.__name__)
-        if call.config.mode == "step":
-            compiled, hit = Compiled(None, "mode is step", "", False, [], [], []), False
+        if steps(call.config):
+            reason = "mode is step" if call.config.mode == "step" else "somebody watches the values"
+            compiled, hit = Compiled(None, reason, "", False, [], [], []), False
         else:
             compiled, hit = self._compiled(call, values=True)
         execute(call, compiled, hit, self._record)

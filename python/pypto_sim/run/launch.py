@@ -27,6 +27,7 @@ MAX_KEPT_BYTES = 256 << 20        # of arguments that are read and written, kept
 DEFAULT_THREADS, BEST_ISA = _core.threads(), _core.isa()      # before anybody has set them
 
 observers = threading.local()     # .list: called with each Launch of this thread (pypto_sim.profile)
+watchers = threading.local()      # .stepper: class of Stepper that runs the launches of this thread (testing.dump)
 
 
 @dataclass
@@ -48,7 +49,8 @@ class LastRun:
 
 @dataclass
 class Launch:
-    """One call as observers see it. program: finished core Program; int_data: integer arguments as they were before."""
+    """One call as observers see it. program: finished core Program; int_data: integer arguments as they were before;
+    call: what `stepped` runs again."""
 
     kernel: str
     program: Any
@@ -57,6 +59,9 @@ class Launch:
     config: Config
     findings: list[Finding]
     mode: str
+    call: Call
+    read: Container[int]           # numbers of `arguments`
+    written: Container[int]
 
 
 @dataclass
@@ -99,15 +104,16 @@ def execute(call: Call, compiled: Compiled, cache_hit: bool, record: Callable[[L
     watched = getattr(observers, "list", None)
     int_data = [a.array.copy() if a.array is not None and a.array.dtype.kind in "iu" else None
                 for a in present(call.arguments)] if watched else []
-    stepping = compiled.program is None or call.config.mode == "step" or call.config.poison == "trace"
+    stepping = compiled.program is None or steps(call.config) or call.config.poison == "trace"
     last = LastRun("step" if stepping else "replay", list(compiled.loops), [*call.findings, *compiled.findings],
                    cache_hit, compiled.reason, compiled.line, compiled.program)
     record(last)
     try:
         if stepping:
-            _step(call, memory, last)
+            touched = _step(call, memory, last)
         else:
             _replay(call, compiled, memory, last)
+            touched = compiled.read, compiled.written
     finally:
         last.warnings = list({(f.rule, f.line): f for f in last.warnings}.values())
         for f in last.warnings:
@@ -115,9 +121,27 @@ def execute(call: Call, compiled: Compiled, cache_hit: bool, record: Callable[[L
                 warn(f)
     if watched:
         launch = Launch(call.kernel, last.program, present(call.arguments), int_data, call.config, last.warnings,
-                        last.mode)
+                        last.mode, call, *touched)
         for observer in watched:
             observer(launch)
+
+
+def steps(config: Config) -> bool:
+    """Whether launches are stepped whatever tracing finds: mode "step", or somebody watches."""
+    return config.mode == "step" or getattr(watchers, "stepper", None) is not None
+
+
+def stepped(call: Call, kind: type[Stepper], memory: Sequence[Any], builder: Builder) -> Stepper:
+    """A stepper of class `kind` for `call` on `memory`, one uint8 view per argument."""
+    return kind(builder, memory, POISON[call.config.poison], clamps(call.config), call.config, call.kernel, call.scope,
+                call.symbols)
+
+
+def enter(call: Call, stepper: Stepper, builder: Builder) -> None:
+    """Run the kernel function under a stepper."""
+    with Running(stepper), stepper.watched():
+        call.function(*handles(stepper, stepper, builder.args, call.arguments), *call.scalars)
+        stepper.alive()
 
 
 def _check_outputs(call: Call, written: Container[int], read: Container[int], last: LastRun) -> None:
@@ -183,16 +207,14 @@ def fresh(exc: Exception) -> Exception:
     return again
 
 
-def _step(call: Call, memory: Sequence[Any], last: LastRun) -> None:
+def _step(call: Call, memory: Sequence[Any], last: LastRun) -> tuple[Container[int], Container[int]]:
+    """Returns the numbers of the arguments that were read and written."""
     kept = _copies(dict(enumerate(a.array for a in present(call.arguments)))) if call.config.poison == "check" else {}
     builder = Builder(call.config.numerics, core_args(call.arguments))
-    stepper = Stepper(builder, memory, POISON[call.config.poison], clamps(call.config), call.config, call.kernel,
-                      call.scope, call.symbols)
+    stepper = stepped(call, getattr(watchers, "stepper", None) or Stepper, memory, builder)
     last.program = builder.program
     try:
-        with Running(stepper):
-            call.function(*handles(stepper, stepper, builder.args, call.arguments), *call.scalars)
-            stepper.alive()
+        enter(call, stepper, builder)
     finally:
         last.warnings += stepper.findings.values()
         last.loops = stepped_loops(stepper.seen, stepper.runs, last.reason)
@@ -204,6 +226,7 @@ def _step(call: Call, memory: Sequence[Any], last: LastRun) -> None:
         _report_poison(call, candidates, last)
     elif call.config.poison == "check" and candidates:
         _check_poison(call, kept, candidates, last)
+    return stepper.read, stepper.written
 
 
 def _keep(call: Call, compiled: Compiled) -> dict[int, np.ndarray] | None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -95,6 +96,10 @@ class Stepper(Session):
 
     def release(self, t: Tensor) -> None:
         self.machine.free(t.key)
+
+    def watched(self) -> contextlib.AbstractContextManager[Any]:
+        """Entered around the kernel function: for steppers that look at its variables."""
+        return contextlib.nullcontext()
 
     # --- items
     def _handle(self, shape, dtype, valid, into=None, name="") -> Tensor:
