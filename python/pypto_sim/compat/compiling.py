@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from .patches import Patches
+from .tensor import NpuTensor
 
 NAMES = ("npu", "npugraphs", "npugraph_ex", "torchair", "torch_npu")
 
@@ -18,15 +20,43 @@ def patch(patches: Patches) -> None:
     real, real_method = torch.compile, torch.nn.Module.compile
 
     def compile(model: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if not is_stood_in(kwargs.get("backend")):
-            return real(model, *args, **kwargs)
-        return model if model is not None else lambda function: function
+        backend = kwargs.get("backend", "inductor")
+        if model is None:
+            return lambda function: compile(function, *args, **kwargs)
+        if is_stood_in(backend):
+            return model
+        _kernels_are_opaque()
+        compiled = real(model, *args, **kwargs)
+        return compiled if backend == "eager" or not isinstance(backend, str) else _eager_on_npu(model, compiled)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> None:
         if not is_stood_in(kwargs.get("backend")):
+            _kernels_are_opaque()
             real_method(self, *args, **kwargs)
     patches.set(torch, "compile", functools.wraps(real)(compile))
     patches.set(torch.nn.Module, "compile", functools.wraps(real_method)(method))
+
+
+def _kernels_are_opaque() -> None:
+    """torch.compile breaks its graph at calls of kernels instead of tracing this package."""
+    from torch._dynamo import trace_rules
+    trace_rules.add("pypto_sim")
+
+
+def _eager_on_npu(model: Any, compiled: Any) -> Any:
+    """`compiled`, but calls with NPU tensors run `model`: torch's code generators know the CPU only."""
+    module = isinstance(model, torch.nn.Module)
+    inner = compiled.forward if module else compiled
+
+    @functools.wraps(inner)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tensors = tree_leaves((args, kwargs)) + (list(model.parameters()) if module else [])
+        run = model if any(isinstance(t, NpuTensor) for t in tensors) else inner
+        return run(*args, **kwargs)
+    if not module:
+        return call
+    compiled.forward = call
+    return compiled
 
 
 def is_stood_in(backend: Any) -> bool:

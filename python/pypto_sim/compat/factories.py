@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +20,15 @@ MORE = ("scalar_tensor", "asarray", "empty_quantized", "normal", "tensor")
 
 def patch(patches: Patches) -> None:
     """Replace torch's factories, the moves of tensors and modules, generators, default devices, load and autocast."""
+    from torch.jit._builtins import _get_builtin_table
     from torch.utils._device import DeviceContext, _device_constructors
     _device_constructors()                                 # cached with torch's own functions, before they change
     for name in dir(torch):
         found = getattr(torch, name)
         if isinstance(found, types.BuiltinFunctionType) and ("device=" in (found.__doc__ or "") or name in MORE):
-            patches.set(torch, name, (_sharing if name in SHARING else _factory)(found))
+            made = (_sharing if name in SHARING else _factory)(found)
+            patches.set(torch, name, made)
+            patches.set_item(_get_builtin_table(), id(made), f"aten::{name}")       # for torch.jit.script
     for name in ("fftfreq", "rfftfreq"):
         patches.set(torch.fft, name, _factory(getattr(torch.fft, name)))
     for name in NEW:
@@ -46,7 +50,16 @@ def patch(patches: Patches) -> None:
     for name, value in (("is_available", lambda: True), ("device_count", device_count),
                         ("current_accelerator", lambda check_available=False: NpuDevice(None)),
                         ("current_device_index", current_index), ("synchronize", lambda device=None: None)):
-        patches.set(torch.accelerator, name, value)
+        patches.set(torch.accelerator, name, _for_scripts(value, getattr(torch.accelerator, name)))
+
+
+def _for_scripts(ours: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+    """`ours`, but torch's own modules get torch's answer."""
+    @functools.wraps(real)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        return (real if caller.partition(".")[0] == "torch" else ours)(*args, **kwargs)
+    return call
 
 
 def device_count() -> int:

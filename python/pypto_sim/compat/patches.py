@@ -1,30 +1,30 @@
 """Replaced attributes that can all be put back."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 _ABSENT = object()
 
 
 class Patches:
-    """Attributes set on modules and classes; `undo` restores each in reverse order."""
+    """Attributes and dictionary entries that are set; `undo` restores each in reverse order."""
 
     def __init__(self) -> None:
-        self._before: list[tuple[Any, str, Any]] = []
+        self._undo: list[Callable[[], None]] = []
 
-    def set(self, owner: Any, name: str, value: Any) -> Any:
-        """Set an attribute; returns what getattr gave before, None when there was none."""
-        own = vars(owner).get(name, _ABSENT)
-        found = getattr(owner, name, None)
-        self._before.append((owner, name, own))
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute of a module or class."""
+        before = vars(owner).get(name, _ABSENT)
         setattr(owner, name, value)
-        return found
+        self._undo.append((lambda: delattr(owner, name)) if before is _ABSENT else lambda: setattr(owner, name, before))
+
+    def set_item(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        """Set a new entry of a dictionary."""
+        table[key] = value
+        self._undo.append(lambda: table.pop(key, None))
 
     def undo(self) -> None:
         """Put everything back."""
-        for owner, name, own in reversed(self._before):
-            if own is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, own)
-        self._before.clear()
+        while self._undo:
+            self._undo.pop()()

@@ -7,6 +7,7 @@ Inside torch's own functions `device` is the CPU, so that torch takes its CPU pa
 from __future__ import annotations
 
 import copy
+import sys
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ class NpuTensor(torch.Tensor):
     @property
     def device(self) -> Any:
         """The NPU for scripts, the CPU for torch."""
-        return NpuDevice(self.npu_index) if torch._C._is_torch_function_enabled() else CPU
+        return NpuDevice(self.npu_index) if _asked_by_script() else CPU
 
     @property
     def is_npu(self) -> bool:
@@ -48,7 +49,7 @@ class NpuTensor(torch.Tensor):
     @property
     def is_cpu(self) -> bool:
         """False for scripts, True for torch."""
-        return not torch._C._is_torch_function_enabled()
+        return not _asked_by_script()
 
     def get_device(self) -> int:
         """Number of the device."""
@@ -62,6 +63,10 @@ class NpuTensor(torch.Tensor):
         with _disabled():
             shown = torch._tensor_str._str(plain(self), tensor_contents=tensor_contents)
         return shown[:-1] + f", device='{NpuDevice(self.npu_index)}')"
+
+    def __format__(self, spec: str) -> str:
+        with _disabled():
+            return format(self.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NpuTensor:
         if id(self) in memo:
@@ -84,6 +89,14 @@ class NpuTensor(torch.Tensor):
             if getattr(self, "_is_param", False):
                 base = torch.nn.Parameter(base.detach(), self.requires_grad)
             return base.__reduce_ex__(protocol)
+
+
+def _asked_by_script() -> bool:
+    """Whether the caller's caller is no code of torch; its test helpers are a script's."""
+    if not torch._C._is_torch_function_enabled():
+        return False
+    name = sys._getframe(2).f_globals.get("__name__", "")
+    return not name.startswith("torch.") or name.startswith("torch.testing.")
 
 
 def on_npu(value: torch.Tensor, index: int) -> NpuTensor:
