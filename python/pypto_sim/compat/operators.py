@@ -29,8 +29,11 @@ def patch(patches: Patches) -> None:
     def impl(self: Any, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
         for_npu = dispatch_key.lower() in NPU_KEYS or (not dispatch_key and getattr(self, "_pypto_npu", False))
         key = NPU_KEYS.get(dispatch_key.lower(), dispatch_key) or self.dispatch_key
-        if key not in NPU_KEYS.values() or not callable(fn) or fn is library.fallthrough_kernel:
-            return real_impl(self, op_name, fn, dispatch_key, **options)
+        if not callable(fn) or fn is library.fallthrough_kernel:
+            return real_impl(self, op_name, fn, key if for_npu else dispatch_key, **options)
+        if key not in NPU_KEYS.values():
+            shown = _chooser({"cpu": fn}) if key.startswith("Composite") and self.ns != "aten" else fn
+            return real_impl(self, op_name, shown, dispatch_key, **options)
         if self.ns == "aten":
             if for_npu:
                 warnings.warn(PyptoWarning(f"operator aten::{op_name}: an implementation for the NPU is ignored, "
