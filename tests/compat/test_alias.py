@@ -67,7 +67,7 @@ def test_uninstall_restores_everything(monkeypatch):
     for _ in range(2):
         compat.install()
         compat.install()                                     # twice is once
-        import pypto.frontend
+        import pypto.frontend  # noqa: F401
         import torch_npu.contrib.transfer_to_npu
         import torchair
         assert torch.zeros(2).cuda().is_npu and torchair and torch_npu.npu is torch.npu

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("alias")
 
-SPELLINGS = ("npu", "npu:0", 0, lambda: torch.device("npu"), lambda: torch.device("npu:0"), lambda: torch.device("npu", 0),
-             lambda: torch.device(type="npu", index=0), lambda: torch.device(0))
+SPELLINGS = ("npu", "npu:0", 0, lambda: torch.device("npu"), lambda: torch.device("npu:0"),
+             lambda: torch.device("npu", 0), lambda: torch.device(type="npu", index=0), lambda: torch.device(0))
 
 
 def given(spelling):
@@ -55,12 +55,14 @@ FACTORIES = {
     "randint": lambda d: torch.randint(0, 9, (2,), device=d), "randperm": lambda d: torch.randperm(4, device=d),
     "arange": lambda d: torch.arange(4, device=d), "linspace": lambda d: torch.linspace(0, 1, 4, device=d),
     "eye": lambda d: torch.eye(3, device=d), "tensor": lambda d: torch.tensor([1, 2], device=d),
-    "as_tensor": lambda d: torch.as_tensor(np.ones(2), device=d), "positional": lambda d: torch.as_tensor([1.], None, d),
+    "as_tensor": lambda d: torch.as_tensor(np.ones(2), device=d),
+    "positional": lambda d: torch.as_tensor([1.], None, d),
     "asarray": lambda d: torch.asarray([1, 2], device=d), "scalar_tensor": lambda d: torch.scalar_tensor(2, device=d),
     "zeros_like": lambda d: torch.zeros_like(torch.ones(2), device=d),
     "randn_like": lambda d: torch.randn_like(torch.ones(2), device=d),
     "empty_strided": lambda d: torch.empty_strided((2, 3), (3, 1), device=d),
-    "tril_indices": lambda d: torch.tril_indices(3, 3, device=d), "hann_window": lambda d: torch.hann_window(4, device=d),
+    "tril_indices": lambda d: torch.tril_indices(3, 3, device=d),
+    "hann_window": lambda d: torch.hann_window(4, device=d),
     "fftfreq": lambda d: torch.fft.fftfreq(4, device=d), "new_zeros": lambda d: torch.ones(2).new_zeros(3, device=d),
     "new_tensor": lambda d: torch.ones(2).new_tensor([1, 2], device=d),
     "parameter": lambda d: torch.nn.Parameter(torch.ones(2, device=d)),

@@ -58,7 +58,8 @@ def test_modules_and_neighbours(python, tmp_path):
 
 def test_dump(python, tmp_path):
     import numpy as np
-    python("-m", "pypto_sim", "run", "--dump", "shifted@idx=1", "--dump-dir", tmp_path / "d", SCRIPTS / "softmax_npu.py")
+    options = "--dump", "shifted@idx=1", "--dump-dir", tmp_path / "d"
+    python("-m", "pypto_sim", "run", *options, SCRIPTS / "softmax_npu.py")
     (found,) = (tmp_path / "d").glob("*.npz")
     assert found.name == "0000-softmax_kernel0-shifted-idx1.npz"
     assert np.load(found)["values"].shape == (4, 128)

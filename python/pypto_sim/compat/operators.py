@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,8 @@ NPU_KEYS = {"privateuse1": "CPU", "npu": "CPU", "autogradprivateuse1": "Autograd
 def patch(patches: Patches) -> None:
     """Teach torch.library the NPU's keys and device type."""
     library = torch.library
-    kernels: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {}
+    kernels: dict[tuple[str, str], dict[str, Any]] = {}
+    general: dict[str, Callable[..., Any]] = {}             # for any device
     real_init, real_impl = library.Library.__init__, library.Library.impl
 
     def init(self: Any, ns: str, kind: str, dispatch_key: str = "") -> None:
@@ -29,24 +31,28 @@ def patch(patches: Patches) -> None:
     def impl(self: Any, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
         for_npu = dispatch_key.lower() in NPU_KEYS or (not dispatch_key and getattr(self, "_pypto_npu", False))
         key = NPU_KEYS.get(dispatch_key.lower(), dispatch_key) or self.dispatch_key
-        if not callable(fn) or fn is library.fallthrough_kernel:
+        if not callable(fn) or fn is library.fallthrough_kernel or _by_torch():
             return real_impl(self, op_name, fn, key if for_npu else dispatch_key, **options)
+        name = op_name if isinstance(op_name, str) else op_name._schema.name
+        qualified = f"{self.ns}::{name.split('::')[-1]}"
         if key not in NPU_KEYS.values():
-            shown = _chooser({"cpu": fn}) if key.startswith("Composite") and self.ns != "aten" else fn
-            return real_impl(self, op_name, shown, dispatch_key, **options)
+            if key.startswith("Composite") and self.ns != "aten":
+                general[qualified], fn = fn, _chooser({"cpu": fn})
+            return real_impl(self, op_name, fn, dispatch_key, **options)
         if self.ns == "aten":
             if for_npu:
                 warnings.warn(PyptoWarning(f"operator aten::{op_name}: an implementation for the NPU is ignored, "
                                            "torch's own for the CPU runs", rule="compat.aten_override"), stacklevel=2)
                 return None
             return real_impl(self, op_name, fn, dispatch_key, **options)
-        name = op_name if isinstance(op_name, str) else op_name._schema.name
-        place = (f"{self.ns}::{name.split('::')[-1]}", key)
+        place = (qualified, key)
         known = kernels.get(place)
         if known is not None and known["library"].m is not None:
             known["npu" if for_npu else "cpu"] = fn
             return None
         known = kernels[place] = {"library": self, "npu" if for_npu else "cpu": fn}
+        if key == "CPU" and not for_npu and qualified in general:
+            known["npu"] = general[qualified]               # what NPU tensors would get without a kernel of their own
         return real_impl(self, op_name, _chooser(known), key, **options)
 
     patches.set(library.Library, "__init__", functools.wraps(real_init)(init))
@@ -56,6 +62,15 @@ def patch(patches: Patches) -> None:
                 lambda device_type: "PrivateUse1" if _is_npu(device_type) else real_key(device_type))
     from torch._library import custom_ops
     patches.set(custom_ops, "_C", _Core())
+
+
+def _by_torch() -> bool:
+    """Whether torch registers one of its own operators."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("torch.library", "torch._library",
+                                                                               "functools")):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").startswith("torch.")
 
 
 def _is_npu(device_type: Any) -> bool:

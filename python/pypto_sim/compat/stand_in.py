@@ -66,7 +66,7 @@ def _modules() -> dict[str, types.ModuleType]:
     found: dict[str, types.ModuleType] = {"torch_npu.npu": npu, "torch_npu.profiler": profiler}
     top = _module("torch_npu", {n: getattr(functions, n) for n in functions.__all__})
     top["__version__"] = torch.__version__.partition("+")[0]
-    amp = {"autocast": _npu_autocast(torch), "GradScaler": torch.amp.GradScaler}
+    amp = dict(zip(("autocast", "GradScaler"), _amp(torch), strict=True))
     memory = {n: getattr(npu, n) for n in vars(npu) if "memory" in n or n == "empty_cache"}
     streams = {n: getattr(npu, n) for n in ("Stream", "Event", "ExternalEvent")}
     random = {n: getattr(npu, n) for n in vars(npu) if "seed" in n or "rng" in n}
@@ -110,10 +110,16 @@ def _module(name: str, contents: dict[str, Any]) -> dict[str, Any]:
     return space
 
 
-def _npu_autocast(torch: Any) -> type:
+def _amp(torch: Any) -> tuple[type, type]:
     class autocast(torch.amp.autocast):
         """torch.npu.amp.autocast(enabled, dtype, cache_enabled)."""
 
         def __init__(self, enabled: bool = True, dtype: Any = torch.float16, cache_enabled: bool = True) -> None:
             super().__init__("npu", dtype, enabled, cache_enabled)
-    return autocast
+
+    class GradScaler(torch.amp.GradScaler):
+        """torch.npu.amp.GradScaler(...)."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__("npu", *args, **kwargs)
+    return autocast, GradScaler
