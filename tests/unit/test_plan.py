@@ -214,17 +214,14 @@ def test_missing_device_value_is_named():
     assert "cube.mad_head_cycles" in caught.value.args[1]
 
 
-def test_long_runs_of_equal_tiles_continue_as_their_first_tiles():
+@pytest.mark.parametrize("size", [(4096, 4096, 4096), (8192, 8192, 8192), (5376, 6144, 7680)])
+def test_skipped_repeats_equal_the_full_computation(size):
+    """Runs of equal output tiles go on by whole periods of the core's state; `planner.full` runs every tile."""
     def product(**extra):
-        cube = (128, 128, 64, 256, 256, 256, 256)
-        p = matmul_program(8192, 8192, 8192, cube)
-        return planned(p, device={**A2, **extra})
+        return planned(matmul_program(*size, (128, 128, 64, 256, 256, 256, 256)), device={**A2, **extra})
 
     skipped, full = product(), product(**{"planner.full": 1.0})
-    assert any("continue as their first" in text for text in skipped["assumptions"])
-    assert not any("continue as their first" in text for text in full["assumptions"])
-    assert skipped["tasks"] == full["tasks"] and skipped["detail"]["ops"]["A_MUL_B"] == full["detail"]["ops"]["A_MUL_B"]
-    assert skipped["detail"]["ops"]["A_MULACC_B"] == full["detail"]["ops"]["A_MULACC_B"]
-    assert skipped["time_us"] == pytest.approx(full["time_us"], rel=0.15)
-    assert skipped["gm_read_bytes"] == pytest.approx(full["gm_read_bytes"], rel=0.15)
-    assert skipped["gm_write_bytes"] == full["gm_write_bytes"]
+    assert skipped["tasks"]["AIC"] < size[0] // 128 * size[2] // 256      # tasks of several tiles
+    for found in (skipped, full):
+        found.pop("device_keys")             # `planner.full` is one of them
+    assert skipped == full

@@ -110,7 +110,7 @@ def build(found: Mapping[str, Any], device: Device, model: str) -> Estimate:
     """Estimate from what the core found."""
     inferred = []
     for key in found["device_keys"]:
-        if key.startswith("bandwidth.mte1_") and not found["pipe_busy_cycles"].get("MTE1"):
+        if key.startswith(("bandwidth.mte1_", "bandwidth.nd_row")) and not found["pipe_busy_cycles"].get("MTE1"):
             continue                         # the core reads it before it knows that no task loads into L0
         entry = device.entries.get(_entry_of(key, device))
         if entry is not None and (entry.confidence.startswith(("inferred", "assumed"))

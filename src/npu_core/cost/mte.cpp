@@ -36,6 +36,7 @@ Calibrated::Calibrated(const Device& device) : d_(device), is_950_(device.get("c
     first_byte_ = d_["latency.gm_read_latency"];
     write_tail_ = d_["latency.gm_write_latency"];
     barrier_ = d_["latency.pipe_v_barrier_effective"];
+    nd_row_ = d_.get("bandwidth.nd_row_cycles", 512 / l1_rate_);
     mad_head_ = d_["cube.mad_head_cycles"];
     l0c_l1_rate_ = d_["bandwidth.l0c_to_l1_bpc"];
     l0c_ub_rate_ = d_.get("bandwidth.l0c_to_ub_bpc", l0c_l1_rate_);
@@ -65,9 +66,11 @@ Cycles Calibrated::move(const plan::Leaf& leaf, const plan::LeafOp& op) const {
     switch (op.code) {
         case Code::COPY_IN: case Code::TRANSPOSE_MOVEIN: {
             const bool l1 = to.mem == plan::Mem::L1;
-            const bool short_rows = op.row_bytes > 0 && op.row_bytes < 512;
-            const double bytes = burst_bytes(l1 && short_rows ? 512 : l1 ? 64 : 32);
-            return {whole(bytes / (l1 ? l1_rate_ : ub_rate_)), whole(first_byte_), whole(dma_fixed_)};
+            const double bytes = burst_bytes(l1 ? 64 : 32);
+            double busy = bytes / (l1 ? l1_rate_ : ub_rate_);
+            // a load into fractals takes a row at a time
+            if (l1 && op.row_bytes > 0) busy = std::max(busy, static_cast<double>(op.gm_bytes / op.row_bytes) * nd_row_);
+            return {whole(busy), whole(first_byte_), whole(dma_fixed_)};
         }
         case Code::COPY_OUT: case Code::TRANSPOSE_MOVEOUT: {
             const bool cube = from.mem == plan::Mem::L0C;

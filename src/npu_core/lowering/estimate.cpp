@@ -112,7 +112,7 @@ void add_traffic(const Program& program, const Launch& launch, Totals& t) {
                 if (!program.tensors[tensor].global() || traffic.written(tensor)) continue;
                 for (const Window& w : root.reads[s])
                     t.hbm_read += w.picked ? traffic.random_touch(tensor, w.bytes)
-                                           : traffic.first_touch(tensor, place(root, w, instance), w.shape, w.bytes);
+                                           : traffic.touch(tensor, place(root, w, instance), w.shape, w.bytes);
             }
             for (size_t s = 0; s < root.output_slots.size(); ++s) {
                 const Id tensor = root.output_slots[s];
@@ -121,7 +121,7 @@ void add_traffic(const Program& program, const Launch& launch, Totals& t) {
                 for (const Window& w : root.writes[s]) {
                     if (!argument) break;
                     const Shape at = place(root, w, instance);
-                    t.hbm_write += w.picked ? traffic.random_touch(tensor, w.bytes) : traffic.first_touch(tensor, at, w.shape, w.bytes);
+                    t.hbm_write += w.picked ? traffic.random_touch(tensor, w.bytes) : traffic.touch(tensor, at, w.shape, w.bytes);
                     traffic.mark_written(tensor);
                 }
             }

@@ -1,58 +1,98 @@
-// Tasks over cores: each ready task goes to the core of its type that is free first; the AICPU thread that owns the core
-// pays for dispatch, completion and the successors it resolves.
+// Tasks over cores under the AICPU. The tasks of a DeviceTask are served in one order, by the earliest start that the graph
+// and the nominal latencies allow: a task goes to the core of its type, and to the scheduler thread, that is free first. The
+// order does not depend on the device's rates, so that a faster part never delays the whole.
 #include <algorithm>
 #include <queue>
 
-#include "npu_core/machine/machine.h"
+#include "npu_core/machine/memory.h"
 
 namespace npu::machine {
 
+namespace {
+
+// Position of every task: by earliest start in nominal cycles, then as listed. Predecessors come first.
+std::vector<int32_t> serving_order(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves) {
+    std::vector<int32_t> open(tasks.size()), order;
+    std::vector<int64_t> at(tasks.size(), 0);
+    using Entry = std::pair<int64_t, int32_t>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    for (size_t t = 0; t < tasks.size(); ++t)
+        if ((open[t] = tasks[t].predecessors) == 0) ready.emplace(0, static_cast<int32_t>(t));
+    order.reserve(tasks.size());
+    while (!ready.empty()) {
+        const auto [start, t] = ready.top();
+        ready.pop();
+        order.push_back(t);
+        const int64_t end = start + (tasks[t].leaf < 0 ? 0 : std::max<int64_t>(1, leaves[tasks[t].leaf].latency));
+        for (int32_t s : tasks[t].successors) {
+            at[s] = std::max(at[s], end);
+            if (--open[s] == 0) ready.emplace(at[s], s);
+        }
+    }
+    return order;
+}
+
+// Reads of the first tasks, as many of a type as it has cores: they start together and share the pools. Later ones are
+// spread over time; for them the pools bound the whole launch, not the single task.
+std::vector<int64_t> shared_reads(const DeviceTask& tasks, const std::vector<int32_t>& order, const std::vector<LeafTiming>& leaves,
+                                  const plan::Chip& chip, const Pools& pools) {
+    std::vector<int64_t> cycles(tasks.size(), 0);
+    std::vector<Share> wave;
+    int32_t left[2] = {chip.aic, chip.aiv};
+    for (int32_t t : order) {
+        if (tasks[t].leaf < 0) continue;
+        int32_t& cores = left[tasks[t].core == cost::Core::AIC ? 0 : 1];
+        if (cores > 0) wave.push_back({t, --cores});
+    }
+    share_wave(wave, tasks, leaves, pools, cycles);
+    return cycles;
+}
+
+}  // namespace
+
 Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
-                   const DispatchCost& cost, std::vector<std::vector<TaskTime>>* times) {
+                   const DispatchCost& cost, const Pools& pools, std::vector<std::vector<TaskTime>>* times) {
     Run run;
     if (times) times->resize(work.size());
     const int threads = std::max(1, cost.threads);
     auto whole = [](double x) { return static_cast<int64_t>(x + 0.5); };
     const int64_t dispatch = whole(cost.dispatch), pickup = whole(cost.pickup), completion = whole(cost.completion),
                   resolve = whole(cost.resolve), stitch = whole(cost.stitch);
-    using Slot = std::pair<int64_t, int32_t>;   // free at, core
-    using Cores = std::priority_queue<Slot, std::vector<Slot>, std::greater<>>;
-    std::vector<int64_t> thread_free(threads, 0), thread_busy(threads, 0);
+    using Slot = std::pair<int64_t, int32_t>;   // free at, core or thread
+    using Slots = std::priority_queue<Slot, std::vector<Slot>, std::greater<>>;
+    std::vector<int64_t> thread_busy(threads, 0);
     int64_t base = 0, first = -1, last = 0, critical = 0;
     std::vector<char> used(static_cast<size_t>(chip.aic + chip.aiv), 0);
     for (size_t d = 0; d < work.size(); ++d) {
         const DeviceTask& tasks = work[d];
         if (d > 0) base += stitch;
-        Cores aic, aiv;
+        const std::vector<int32_t> order = serving_order(tasks, leaves);
+        const std::vector<int64_t> reads = shared_reads(tasks, order, leaves, chip, pools);
+        Slots aic, aiv, servers;
         for (int32_t c = 0; c < chip.aic; ++c) aic.emplace(base, c);
         for (int32_t c = 0; c < chip.aiv; ++c) aiv.emplace(base, c);
-        std::fill(thread_free.begin(), thread_free.end(), base);
         if (times) (*times)[d].resize(tasks.size());
-        std::vector<int32_t> open(tasks.size());
+        for (int32_t t = 0; t < threads; ++t) servers.emplace(base, t);
         std::vector<int64_t> ready_at(tasks.size(), base), depth(tasks.size(), 0);
-        std::priority_queue<Slot, std::vector<Slot>, std::greater<>> ready;
-        for (size_t t = 0; t < tasks.size(); ++t) {
-            open[t] = tasks[t].predecessors;
-            if (open[t] == 0) ready.emplace(base, static_cast<int32_t>(t));
-        }
         int64_t end_of_all = base, longest = 0;
-        while (!ready.empty()) {
-            const auto [r, t] = ready.top();
-            ready.pop();
+        for (int32_t t : order) {
             const Task& task = tasks[t];
+            const int64_t r = ready_at[t];
             int64_t end = r, chain = depth[t];
             if (task.leaf >= 0) {
                 const bool cube = task.core == cost::Core::AIC;
-                Cores& cores = cube ? aic : aiv;
+                Slots& cores = cube ? aic : aiv;
                 const auto [free, core] = cores.top();
                 cores.pop();
-                const int thread = core % threads;
-                const int64_t begin = std::max({r, free, thread_free[thread]});
-                const int64_t cycles = leaves[task.leaf].cycles;
+                const auto [served, thread] = servers.top();
+                servers.pop();
+                const int64_t begin = std::max({r, free, served});
+                const int64_t cycles = cycles_with(leaves[task.leaf], reads[t]);
                 int64_t edges = 0;   // a hub is a counter, not a task to be queued
                 for (int32_t s : task.successors) edges += tasks[s].leaf >= 0;
                 const int64_t serve = dispatch + completion + resolve * edges;
-                thread_free[thread] = begin + serve;
+                // a thread that waits for a core serves others meanwhile
+                servers.emplace(std::max(served, r) + serve, thread);
                 thread_busy[thread] += serve;
                 const int64_t start = begin + dispatch + pickup;
                 end = start + cycles;
@@ -78,7 +118,6 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
                 else delay = task.leaf >= 0 ? delay + resolve : resolve * (count++ / threads + 1);
                 ready_at[s] = std::max(ready_at[s], end + delay);
                 depth[s] = std::max(depth[s], chain);
-                if (--open[s] == 0) ready.emplace(ready_at[s], s);
             }
         }
         base = end_of_all;

@@ -14,6 +14,11 @@ namespace npu::machine {
 struct LeafTiming {
     int64_t cycles = 0;                               // from the task's start to its end
     std::array<int64_t, cost::PIPES> busy{};
+    std::array<int64_t, cost::PIPES> from{}, until{};         // when a pipe is taken first and given back; 0, 0: unused
+    std::array<int64_t, plan::MEMS> held_from{}, held_until{}, peak{};   // memory: first allocation, last release
+    int64_t read_bytes = 0;                           // GM to the core
+    int64_t beside_reads = 0;                         // cycles beyond its reads where reads are slow
+    int64_t latency = 0;                              // nominal cycles, independent of the device: the order of tasks
     std::map<cost::Code, std::pair<int64_t, int64_t>> ops;   // count, summed cycles
 };
 
@@ -31,6 +36,8 @@ struct Task {
     int32_t leaf = -1;                                // -1: hub
     cost::Core core = cost::Core::AIV;
     int32_t predecessors = 0;
+    int32_t unit = -1;                                // tasks of one instance that hang together
+    int64_t miss_bytes = 0, miss_rows = 0;            // reads that come from HBM; contiguous runs of them
     std::vector<int32_t> successors;                  // tasks of the same DeviceTask
 };
 using DeviceTask = std::vector<Task>;
@@ -51,7 +58,15 @@ struct TaskTime {
 
 // List schedule over the cores with dispatch, completion and resolve cost per task on the owning AICPU thread.
 struct DispatchCost { double dispatch, pickup, completion, resolve, stitch; int threads; };
+struct Pools;
 Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
-                   const DispatchCost& cost, std::vector<std::vector<TaskTime>>* times = nullptr);   // filled where given
+                   const DispatchCost& cost, const Pools& pools,
+                   std::vector<std::vector<TaskTime>>* times = nullptr);   // filled where given
+
+// One program per core, as hand-written kernels have it: every cluster works through its share of the tasks in a fixed
+// order, its pipes run on from one task into the next, and cube and vector cores of a cluster overlap. handover: cycles from
+// the end of a task on one core to the start of its successor on another.
+Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves, const plan::Chip& chip, const Pools& pools,
+                      int64_t handover, std::vector<TaskTime>* times = nullptr);
 
 }  // namespace npu::machine

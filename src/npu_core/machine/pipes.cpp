@@ -10,68 +10,189 @@ namespace npu::machine {
 using cost::Code;
 using cost::Pipe;
 
-LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip,
-                          std::vector<OpTime>* times) {
-    LeafTiming timing;
-    std::array<int64_t, cost::PIPES> free{};
-    std::array<char, cost::PIPES> used{};
-    std::vector<int64_t> written(leaf.tensors.size(), 0);
-    std::vector<int32_t> last(leaf.buffer_bytes.size(), -1);
-    for (int32_t i = 0; i < static_cast<int32_t>(leaf.ops.size()); ++i)
-        for (const plan::Operands* side : {&leaf.ops[i].in, &leaf.ops[i].out})
-            for (int32_t t : *side)
-                if (leaf.tensors[t].buffer >= 0) last[leaf.tensors[t].buffer] = i;
-    std::vector<char> live(leaf.buffer_bytes.size(), 0);
-    std::vector<int64_t> used_until(leaf.buffer_bytes.size(), 0);
+namespace {
+
+// The operations of a leaf in program order, run as often as the leaf repeats. Every time is a maximum of sums of durations:
+// nothing that becomes faster makes anything later.
+class Pass {
+public:
+    // read_factor: reads take that many times as long.
+    Pass(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip, int64_t read_factor,
+         std::vector<OpTime>* times = nullptr)
+        : leaf_(leaf), chip_(chip), times_(times), written_(leaf.tensors.size(), 0), last_(leaf.buffer_bytes.size(), -1),
+          live_(leaf.buffer_bytes.size(), 0), used_until_(leaf.buffer_bytes.size(), 0) {
+        timing_.from.fill(-1);
+        timing_.held_from.fill(-1);
+        timing_.peak = leaf.peak;
+        cycles_.reserve(leaf.ops.size());
+        for (int32_t i = 0; i < static_cast<int32_t>(leaf.ops.size()); ++i) {
+            const plan::LeafOp& op = leaf.ops[i];
+            cycles_.push_back(cost.cycles(leaf, op));
+            if (pipe_of(op) == Pipe::MTE2) cycles_.back().busy *= read_factor;
+            for (const plan::Operands* side : {&op.in, &op.out})
+                for (int32_t t : *side)
+                    if (leaf.tensors[t].buffer >= 0) last_[leaf.tensors[t].buffer] = i;
+        }
+    }
+
+    LeafTiming run() {
+        std::vector<State> seen;
+        for (int64_t left = leaf_.repeats; ; --left) {
+            once();
+            if (left == 0) break;
+            if (!chip_.skip_repeats) continue;
+            State now = state();
+            for (const State& before : seen)
+                if (before.relative == now.relative) {
+                    const int64_t period = before.left - left, times = left / period;
+                    if (times > 0) skip(before, times);
+                    left -= times * period;
+                    seen.clear();
+                    break;
+                }
+            if (left == 0) break;
+            now.left = left;
+            now.timing = timing_;
+            seen.push_back(std::move(now));
+            if (seen.size() > HISTORY) seen.erase(seen.begin());
+        }
+        return std::move(timing_);
+    }
+
+private:
+    static constexpr size_t HISTORY = 8;
     using Release = std::pair<int64_t, int64_t>;   // time, bytes
-    std::array<std::priority_queue<Release, std::vector<Release>, std::greater<>>, plan::MEMS> released;
-    std::array<int64_t, plan::MEMS> occupied{};
-    for (int32_t i = 0; i < static_cast<int32_t>(leaf.ops.size()); ++i) {
-        const plan::LeafOp& op = leaf.ops[i];
-        const cost::Cycles c = cost.cycles(leaf, op);
-        const bool gathers = op.code == Code::GATHER;
-        const int p = static_cast<int>(gathers ? Pipe::MTE2 : op.pipe);
-        int64_t start = 0;
-        for (int32_t t : op.in) start = std::max(start, written[t]);
-        for (int32_t t : op.out) {
-            const int32_t b = leaf.tensors[t].buffer;
-            if (b < 0) continue;
-            if (live[b]) { start = std::max(start, used_until[b]); continue; }
-            live[b] = 1;
-            const int m = static_cast<int>(leaf.buffer_mem[b]);
-            occupied[m] += leaf.buffer_bytes[b];
-            while (chip.capacity[m] && occupied[m] > chip.capacity[m] && !released[m].empty()) {
-                start = std::max(start, released[m].top().first);
-                occupied[m] -= released[m].top().second;
-                released[m].pop();
+    using Releases = std::priority_queue<Release, std::vector<Release>, std::greater<>>;
+
+    // What decides how the next run of the operations goes, relative to the end so far.
+    struct State {
+        std::vector<int64_t> relative;
+        int64_t left = 0;
+        LeafTiming timing;
+    };
+
+    const plan::Leaf& leaf_;
+    const plan::Chip& chip_;
+    std::vector<OpTime>* times_;                  // of the first run of the operations
+    LeafTiming timing_;
+    std::vector<cost::Cycles> cycles_;
+    std::array<int64_t, cost::PIPES> free_{};
+    std::vector<int64_t> written_;
+    std::vector<int32_t> last_;
+    std::vector<char> live_;
+    std::vector<int64_t> used_until_;
+    std::array<Releases, plan::MEMS> released_;
+    std::array<int64_t, plan::MEMS> occupied_{};
+    std::vector<int> opened_;                     // memories in which an operation opens a buffer
+
+    static Pipe pipe_of(const plan::LeafOp& op) { return op.code == Code::GATHER ? Pipe::MTE2 : op.pipe; }
+
+    State state() const {
+        State s;
+        for (int64_t f : free_) s.relative.push_back(f - timing_.cycles);
+        for (int m = 0; m < plan::MEMS; ++m) {
+            s.relative.push_back(occupied_[m]);
+            for (Releases r = released_[m]; !r.empty(); r.pop()) {
+                s.relative.push_back(r.top().first - timing_.cycles);
+                s.relative.push_back(r.top().second);
             }
         }
-        const bool idle = !used[p] || start > free[p];
-        start = std::max(start, free[p]);
-        const int64_t busy = c.busy + (idle && p == static_cast<int>(Pipe::VEC) ? c.head : 0);
-        // The first byte of a read is late only when the queue was empty; the pipe itself is not held up by it.
-        const int64_t late = p == static_cast<int>(Pipe::MTE2) ? (idle ? c.head : c.tail) : c.tail;
-        const int64_t end = start + busy;
-        free[p] = end;
-        used[p] = 1;
-        if (times) times->push_back({static_cast<Pipe>(p), start, end});
-        timing.busy[p] += busy;
-        auto& [count, sum] = timing.ops[op.code];
-        ++count;
-        sum += busy;
-        for (int32_t t : op.out) written[t] = std::max(written[t], end + late);
-        timing.cycles = std::max(timing.cycles, end + late);
-        for (const plan::Operands* side : {&op.in, &op.out})
-            for (int32_t t : *side) {
-                const int32_t b = leaf.tensors[t].buffer;
+        return s;
+    }
+
+    // The runs since `before` happen that many times more.
+    void skip(const State& before, int64_t times) {
+        const LeafTiming& from = before.timing;
+        const int64_t later = times * (timing_.cycles - from.cycles);
+        for (int p = 0; p < cost::PIPES; ++p) {
+            timing_.busy[p] += times * (timing_.busy[p] - from.busy[p]);
+            if (timing_.from[p] >= 0) timing_.until[p] += later;
+            free_[p] += later;
+        }
+        for (auto& [code, entry] : timing_.ops) {
+            const auto& old = from.ops.at(code);
+            entry.first += times * (entry.first - old.first);
+            entry.second += times * (entry.second - old.second);
+        }
+        timing_.latency += times * (timing_.latency - from.latency);
+        for (int m = 0; m < plan::MEMS; ++m) {
+            if (timing_.held_from[m] >= 0) timing_.held_until[m] += later;
+            Releases moved;
+            for (; !released_[m].empty(); released_[m].pop())
+                moved.emplace(released_[m].top().first + later, released_[m].top().second);
+            released_[m] = std::move(moved);
+        }
+        timing_.cycles += later;
+    }
+
+    void once() {
+        for (int32_t i = 0; i < static_cast<int32_t>(leaf_.ops.size()); ++i) {
+            const plan::LeafOp& op = leaf_.ops[i];
+            const cost::Cycles& c = cycles_[i];
+            const Pipe pipe = pipe_of(op);
+            const int p = static_cast<int>(pipe);
+            timing_.latency += op.latency;
+            int64_t ready = 0;
+            opened_.clear();
+            for (int32_t t : op.in) ready = std::max(ready, written_[t]);
+            for (int32_t t : op.out) {
+                const int32_t b = leaf_.tensors[t].buffer;
                 if (b < 0) continue;
-                used_until[b] = std::max(used_until[b], end);
-                if (last[b] == i && live[b]) {
-                    live[b] = 0;
-                    released[static_cast<int>(leaf.buffer_mem[b])].emplace(used_until[b], leaf.buffer_bytes[b]);
+                if (live_[b]) { ready = std::max(ready, used_until_[b]); continue; }
+                live_[b] = 1;
+                const int m = static_cast<int>(leaf_.buffer_mem[b]);
+                opened_.push_back(m);
+                occupied_[m] += leaf_.buffer_bytes[b];
+                while (chip_.capacity[m] && occupied_[m] > chip_.capacity[m] && !released_[m].empty()) {
+                    ready = std::max(ready, released_[m].top().first);
+                    occupied_[m] -= released_[m].top().second;
+                    released_[m].pop();
                 }
             }
+            // A vector instruction's head is hidden while the pipe works off others; the first byte of a read is late by
+            // the whole latency unless others are in the queue before it, and the pipe itself is not held up by it.
+            const int64_t start = std::max(free_[p], ready + (pipe == Pipe::VEC ? c.head : 0)), end = start + c.busy;
+            int64_t there = end + c.tail;
+            if (pipe == Pipe::MTE2) there = std::max(there, ready + c.busy + c.head);
+            free_[p] = end;
+            if (timing_.from[p] < 0) timing_.from[p] = pipe == Pipe::VEC ? std::max<int64_t>(0, start - c.head) : start;
+            timing_.until[p] = end;
+            for (int m : opened_)
+                if (timing_.held_from[m] < 0 || start < timing_.held_from[m]) timing_.held_from[m] = start;
+            if (times_ && times_->size() < leaf_.ops.size()) times_->push_back({pipe, start, end});
+            timing_.busy[p] += c.busy;
+            auto& [count, sum] = timing_.ops[op.code];
+            ++count;
+            sum += c.busy;
+            for (int32_t t : op.out) written_[t] = std::max(written_[t], there);
+            timing_.cycles = std::max(timing_.cycles, there);
+            for (const plan::Operands* side : {&op.in, &op.out})
+                for (int32_t t : *side) {
+                    const int32_t b = leaf_.tensors[t].buffer;
+                    if (b < 0) continue;
+                    used_until_[b] = std::max(used_until_[b], end);
+                    if (last_[b] == i && live_[b]) {
+                        live_[b] = 0;
+                        const int m = static_cast<int>(leaf_.buffer_mem[b]);
+                        released_[m].emplace(used_until_[b], leaf_.buffer_bytes[b]);
+                        timing_.held_until[m] = std::max(timing_.held_until[m], used_until_[b]);
+                    }
+                }
+        }
     }
+};
+
+}  // namespace
+
+LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip,
+                          std::vector<OpTime>* times) {
+    constexpr int64_t SLOW = 16;                 // reads so slow that nothing else counts
+    LeafTiming timing = Pass(leaf, cost, chip, 1, times).run();
+    const int mte2 = static_cast<int>(Pipe::MTE2);
+    timing.read_bytes = leaf.gm_read;
+    timing.beside_reads = timing.cycles - timing.busy[mte2];
+    if (timing.busy[mte2] > 0)
+        timing.beside_reads = std::max<int64_t>(0, Pass(leaf, cost, chip, SLOW).run().cycles - SLOW * timing.busy[mte2]);
     return timing;
 }
 

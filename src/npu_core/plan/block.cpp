@@ -353,12 +353,14 @@ private:
     // A product of 8-bit operands whose contracted axis is longer by the scales, one byte for 32 elements.
     void scaled_product(const std::vector<Id>& in, const int64_t* ints) {
         std::vector<Id> operands{in[0], in[1]};
+        // FP4 that is packed along K in both operands goes by its bytes.
+        const bool packed_k = is_packed4(dtype(in[0])) && is_packed4(dtype(in[1])) && !ints[0] && ints[1];
         for (size_t i = 0; i < 2; ++i) {
             Shape s = shape(in[i]);
-            if (is_packed4(dtype(in[i]))) s[s.rank - 1] *= 2;
+            if (!packed_k && is_packed4(dtype(in[i]))) s[s.rank - 1] *= 2;
             const int k = ((i == 0) != (ints[i] != 0)) ? s.rank - 1 : s.rank - 2;
-            s[k] += ceil_div(s[k], 32);
-            operands[i] = reshaped(in[i], s, DType::F8E4M3);
+            s[k] += ceil_div(s[k] * (packed_k ? 2 : 1), 32);
+            operands[i] = reshaped(in[i], s, packed_k ? dtype(in[i]) : DType::F8E4M3);
         }
         if (ints[2]) operands.push_back(in[4]);
         matmul(operands, ints);
@@ -540,6 +542,8 @@ private:
         op.b_trans = ints[1] != 0;
         op.has_bias = ints[2] != 0 && in.size() > 2;
         op.cube = cube;
+        if (is_packed4(dtype(in[0])))
+            for (size_t i : {2, 3, 4}) op.cube[i] = ceil_div(op.cube[i], 2);
         op.op_name = name();
         if (rank == 2) {
             if (p_.tiles[op_->tile].split_k) split_k(op);

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "npu_core/base/json.h"
-#include "npu_core/machine/machine.h"
+#include "npu_core/machine/memory.h"
 #include "npu_core/plan/options.h"
 #include "npu_core/plan/root.h"
 #include "npu_core/plan/timeline.h"
@@ -44,7 +44,7 @@ Chip chip_of(const cost::Device& d) {
 
 struct Totals {
     int64_t instances = 0, aic = 0, aiv = 0, gm_read = 0, gm_write = 0, hbm_read = 0, hbm_write = 0, l2_hit = 0;
-    int64_t workspace = 0, workspace_now = 0, slots = 0, edges = 0, hubs = 0;
+    int64_t workspace = 0, workspace_now = 0, slots = 0, edges = 0, hubs = 0, miss_cube = 0, miss_vector = 0;
 };
 
 struct Start {
@@ -55,18 +55,21 @@ struct Start {
 class Planner {
 public:
     Planner(const Program& p, const cost::Device& device, int64_t timeline_tasks)
-        : p_(p), device_(device), timeline_tasks_(timeline_tasks), chip_(chip_of(device)), crossing_(crossing_locals(p)), leaves_(p, chip_), traffic_(tensor_bytes(p)) {}
+        : p_(p), device_(device), timeline_tasks_(timeline_tasks), resident_(device.get("planner.resident", 0) != 0),
+          chip_(chip_of(device)), crossing_(crossing_locals(p)), leaves_(p, chip_),
+          traffic_(tensor_bytes(p), static_cast<int64_t>(device["capacity.l2"])) {}
 
     void instance(const Instance& i) {
         const Root& root = root_of(i);
         const RunOptions& options = options_of(i.options);
         const bool full = static_cast<int64_t>(in_device_task_) >= options.stitch_max ||
                           calls_now_ + root.calls > STITCH_CALLS;
-        if (work_.empty() || (in_device_task_ > 0 && (full || i.submit_before))) {
+        if (work_.empty() || (!resident_ && in_device_task_ > 0 && (full || i.submit_before))) {
             work_.emplace_back();
             in_device_task_ = 0;
             calls_now_ = 0;
             totals_.workspace_now = 0;
+            units_ = 0;
         }
         ++in_device_task_;
         ++totals_.instances;
@@ -87,7 +90,9 @@ public:
         for (const Task& t : root.tasks) {
             tasks.push_back(t);
             for (int32_t& s : tasks.back().successors) s += base;
+            if (t.unit >= 0) tasks.back().unit += units_;
         }
+        units_ += root.units;
         shift_.assign(root.dyn_sets.size(), Shape{});
         for (size_t s = 0; s < root.dyn_sets.size(); ++s)
             for (Id access : root.dyn_sets[s]) {
@@ -112,8 +117,11 @@ public:
                 int64_t fresh = 0;
                 if (e.argument && !written)
                     fresh = a.unknown_rows ? traffic_.random_touch(e.tensor, a.bytes)
-                                           : traffic_.first_touch(e.tensor, at, a.shape, a.bytes);
+                                           : traffic_.touch(e.tensor, at, a.shape, a.bytes);
                 totals_.hbm_read += fresh;
+                tasks[me].miss_bytes += fresh;
+                if (a.row_bytes > 0) tasks[me].miss_rows += fresh / a.row_bytes;
+                (tasks[me].core == Core::AIC ? totals_.miss_cube : totals_.miss_vector) += fresh;
                 TensorTraffic& seen = tensors_[e.tensor];
                 seen.argument = e.argument;
                 seen.read += a.bytes;
@@ -132,7 +140,7 @@ public:
                 seen.argument = e.argument;
                 seen.write += a.bytes;
                 traffic_.write(e.tensor, at, a.shape, device_task | (base + static_cast<int64_t>(t)));
-                if (e.argument) totals_.hbm_write += traffic_.first_touch(e.tensor, at, a.shape, a.bytes);
+                if (e.argument) totals_.hbm_write += traffic_.touch(e.tensor, at, a.shape, a.bytes);
                 else if (slots_.insert(e.tensor).second)
                     totals_.slots += bytes_of(p_.tensors[e.tensor].shape, p_.tensors[e.tensor].dtype);
             }
@@ -146,6 +154,7 @@ private:
     const Program& p_;
     const cost::Device& device_;
     const int64_t timeline_tasks_;                   // 0: no timeline
+    const bool resident_;             // one program per core instead of tasks under the AICPU
     const Chip chip_;
     const std::unordered_set<Id> crossing_;
     LeafTable leaves_;
@@ -156,6 +165,7 @@ private:
     std::map<Id, RunOptions> options_;
     std::vector<DeviceTask> work_;
     size_t in_device_task_ = 0;
+    int32_t units_ = 0;
     int64_t calls_now_ = 0;
     Totals totals_;
     std::map<const Root*, int64_t> executed_;
@@ -192,22 +202,8 @@ private:
 
 std::string Planner::finish(const WalkNotes& notes) {
     std::vector<machine::LeafTiming> timings;
-    bool extrapolated = false;
     const cost::Calibrated calibrated(device_);
-    for (const Leaf& leaf : leaves_.leaves()) {
-        timings.push_back(machine::run_calibrated(leaf, calibrated, chip_));
-        if (!leaf.shorter) continue;
-        machine::LeafTiming& whole = timings.back();
-        const machine::LeafTiming shorter = machine::run_calibrated(*leaf.shorter, calibrated, chip_);
-        whole.cycles += leaf.repeats * (whole.cycles - shorter.cycles);
-        for (int p = 0; p < cost::PIPES; ++p) whole.busy[p] += leaf.repeats * (whole.busy[p] - shorter.busy[p]);
-        for (auto& [code, entry] : whole.ops) {
-            auto it = shorter.ops.find(code);
-            entry.first += leaf.repeats * (entry.first - (it == shorter.ops.end() ? 0 : it->second.first));
-            entry.second += leaf.repeats * (entry.second - (it == shorter.ops.end() ? 0 : it->second.second));
-        }
-        extrapolated = true;
-    }
+    for (const Leaf& leaf : leaves_.leaves()) timings.push_back(machine::run_calibrated(leaf, calibrated, chip_));
     std::vector<int64_t> runs(timings.size(), 0);
     std::set<int32_t> leaves_run;
     for (const auto& [root, times] : executed_)
@@ -233,13 +229,7 @@ std::string Planner::finish(const WalkNotes& notes) {
     }
 
     const double ghz = device_["cores.freq_ghz"];
-    const double l2_bytes = device_["capacity.l2"];
-    const double footprint = static_cast<double>(totals_.hbm_read + totals_.hbm_write + totals_.workspace + totals_.slots);
-    // Re-reads are served by L2 as far as the data of the launch fits there.
-    const int64_t again = std::max<int64_t>(0, totals_.gm_read - totals_.hbm_read);
-    const double hit = footprint > l2_bytes ? l2_bytes / footprint : 1.0;
-    totals_.l2_hit = static_cast<int64_t>(static_cast<double>(again) * hit);
-    totals_.hbm_read += again - totals_.l2_hit;
+    totals_.l2_hit = std::max<int64_t>(0, totals_.gm_read - totals_.hbm_read);
 
     machine::Run run;
     std::vector<std::vector<machine::TaskTime>> times;
@@ -252,15 +242,32 @@ std::string Planner::finish(const WalkNotes& notes) {
                                  device_["pypto_runtime.completion_cycles"] * scale, device_["pypto_runtime.resolve_cycles"] * scale,
                                  device_["pypto_runtime.stitch_latency"] * scale,
                                  static_cast<int>(device_["pypto_runtime.aicpu_machines"])};
-        run = machine::schedule_cores(work_, timings, chip_, dc, timeline_tasks_ ? &times : nullptr);
+        const double gbs_to_bpc = 1 / ghz;       // GB/s over GHz: bytes per cycle
+        const bool cube = totals_.aic > 0;       // numbers that only cube work needs are read, and reported, with it
+        const double cube_rate = cube ? device_["chip_bandwidth.hbm_gbs"] * device_.get("chip_bandwidth.hbm_eff_read", 0.9) : 1;
+        const machine::Pools pools{device_["chip_bandwidth.l2_read_gbs"] * gbs_to_bpc, cube_rate * gbs_to_bpc,
+                                   device_["stream_model.hbm_read_gbs"] * gbs_to_bpc, cube ? device_.get("latency.hbm_row_cycles", 0) : 0};
+        std::vector<std::vector<machine::TaskTime>>* wanted = timeline_tasks_ ? &times : nullptr;
+        if (resident_) {
+            if (wanted) wanted->resize(work_.size());
+            if (!work_.empty())
+                run = machine::schedule_resident(work_[0], timings, chip_, pools,
+                                                 static_cast<int64_t>(device_.get("latency.cross_core_tile_sync", 220)),
+                                                 wanted ? &times[0] : nullptr);
+        } else {
+            run = machine::schedule_cores(work_, timings, chip_, dc, pools, wanted);
+        }
         launch_us = device_.has("launch.kernel_fixed_us") ? device_["launch.kernel_fixed_us"] : device_["latency.launch_fixed_us"];
+        if (resident_ && totals_.aic > 0 && totals_.aiv > 0) launch_us = device_["stream_model.decode_attention.0"];
         const double core_us = static_cast<double>(run.cycles) / (ghz * 1000);
-        const double read_rate = device_["stream_model.hbm_read_gbs"], write_rate = device_["stream_model.hbm_write_gbs"];
+        const double vector_rate = device_["stream_model.hbm_read_gbs"], write_rate = device_["stream_model.hbm_write_gbs"];
         const double absorb = device_["stream_model.l2_absorb_mb"] * 1e6;
         const double l2_write = device_.has("chip_bandwidth.l2_write_absorb_gbs") ? device_["chip_bandwidth.l2_write_absorb_gbs"]
                                                                                 : device_["stream_model.l2_write_gbs"];
         const double w = static_cast<double>(totals_.hbm_write);
-        const double hbm_us = static_cast<double>(totals_.hbm_read) / read_rate * 1e-3 + std::min(w, absorb) / l2_write * 1e-3 +
+        const double misses = static_cast<double>(std::max<int64_t>(1, totals_.miss_cube + totals_.miss_vector));
+        const double cube_part = static_cast<double>(totals_.miss_cube) / misses;
+        const double hbm_us = static_cast<double>(totals_.hbm_read) * (cube_part / cube_rate + (1 - cube_part) / vector_rate) * 1e-3 + std::min(w, absorb) / l2_write * 1e-3 +
                               std::max(0.0, w - absorb) / write_rate * 1e-3;
         const double l2_us = static_cast<double>(totals_.gm_read + totals_.gm_write) / device_["chip_bandwidth.l2_read_gbs"] * 1e-3;
         time_us = launch_us + std::max({core_us, hbm_us, l2_us});
@@ -310,12 +317,11 @@ std::string Planner::finish(const WalkNotes& notes) {
     detail.integer("aic_busy_cycles", run.aic_busy).integer("aiv_busy_cycles", run.aiv_busy);
     detail.raw("bounds", bounds.text());
     std::set<std::string> notes_out = notes.assumptions;
-    if (extrapolated) notes_out.insert("long runs of equal output tiles within a task continue as their first tiles");
     if (notes.tails > 0) notes_out.insert("tail tiles (valid shape below the tile) cost as full tiles");
     if (chip_.direct_cv && totals_.aic > 0 && totals_.aiv > 0)
         notes_out.insert("cube and vector tasks hand tiles over directly (L0C to UB, UB to L1); that the pair runs in one cluster is assumed");
     notes_out.insert("inputs start in HBM; results that the kernel reads back come from L2");
-    if (hit < 1.0) notes_out.insert("the data of the launch exceeds L2: re-reads hit in proportion to the part that fits");
+    if (traffic_.overflows()) notes_out.insert("the data of the launch exceeds L2: the least recently used tiles come from HBM again");
     notes_out.insert("AICPU constants are cycles of a 2 GHz clock; its threads share the fan-out of a hub");
 
     out.number("time_us", time_us);

@@ -26,7 +26,7 @@ constexpr const char* mem_name(Mem m) {
 struct Chip {
     int64_t capacity[MEMS]{};
     bool direct_cv = false;   // L0C -> UB, UB -> L1 (950)
-    bool skip_repeats = true; // extrapolate long runs of equal output tiles instead of scheduling each
+    bool skip_repeats = true; // runs of equal output tiles: go on by whole periods once the state of the core repeats
     int aic = 24, aiv = 48;
 };
 

@@ -71,9 +71,7 @@ struct Leaf {
     std::vector<Mem> buffer_mem;
     std::array<int64_t, MEMS> peak{};
     int64_t gm_read = 0, gm_write = 0, spill_bytes = 0;
-    // A very long run of equal output tiles: this leaf holds the first tiles, `shorter` one tile less, and `repeats`
-    // further tiles follow, each adding the difference of the two. Traffic above is that of the whole run.
-    std::shared_ptr<Leaf> shorter;
+    // A run of equal output tiles: the operations are those of one tile, run 1 + repeats times. Traffic above is of all.
     int64_t repeats = 0;
 };
 

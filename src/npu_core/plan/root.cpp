@@ -5,55 +5,31 @@
 
 namespace npu::plan {
 
-namespace {
-// Operations of the first matrix product's k chain.
-int64_t chain_ops(const Graph& g, const SubGraph& s) {
-    for (Id id : s.ops)
-        if (g.ops[id].mm != NONE) {
-            const Matmul& m = g.matmuls[g.ops[id].mm];
-            return 3 * ceil_div(m.k, m.k_l0) + ceil_div(m.k, m.k_l1a) + ceil_div(m.k, m.k_l1b);
-        }
-    return 0;
-}
-}  // namespace
-
 int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
-    // A very long run of equal output tiles is scheduled for its first tiles only. Nothing stays in L1 from one tile to the
-    // next there, so the tiles do not share loads.
-    constexpr int64_t HEAD = 4, LONG_RUN_OPS = 12000;
-    const int64_t tiles = chip_.skip_repeats ? streamed_tiles(g, s, chip_) : 0;
-    if (tiles > HEAD && tiles * chain_ops(g, s) > LONG_RUN_OPS) {
-        SubGraph head{s.core, {}}, shorter{s.core, {}};
-        std::unordered_set<Id> results;
-        Id last = NONE;
-        for (Id id : s.ops) {
-            const Op& op = g.ops[id];
-            if (op.mm == NONE || static_cast<int64_t>(head.ops.size()) == HEAD) continue;
-            head.ops.push_back(id);
-            results.insert(last = op.out[0]);
-        }
-        shorter.ops.assign(head.ops.begin(), head.ops.end() - 1);
-        for (Id id : s.ops) {
-            const Op& op = g.ops[id];
-            if (op.mm != NONE || !results.count(op.in[0])) continue;
-            head.ops.push_back(id);
-            if (op.in[0] != last) shorter.ops.push_back(id);
-        }
+    // A run of equal output tiles that stream through L1 is one tile and the number of its repeats: nothing stays in L1
+    // from one tile to the next, so the tiles do not share loads.
+    const int64_t tiles = streamed_tiles(g, s, chip_);
+    if (tiles > 1) {
+        SubGraph one{s.core, {}};
+        Id result = NONE;
+        for (Id id : s.ops)
+            if (g.ops[id].mm != NONE) {
+                one.ops.push_back(id);
+                result = g.ops[id].out[0];
+                break;
+            }
+        for (Id id : s.ops)
+            if (const Op& op = g.ops[id]; op.mm == NONE && op.in[0] == result) one.ops.push_back(id);
         std::vector<int64_t> key{-1, tiles};
-        const std::vector<int64_t> one = signature(g, SubGraph{s.core, {head.ops[0]}});
-        key.insert(key.end(), one.begin(), one.end());
-        for (Id id : head.ops)
-            key.push_back(static_cast<int64_t>(g.ops[id].code) * 64 + static_cast<int64_t>(g.tensors[g.ops[id].out[0]].dtype));
+        const std::vector<int64_t> content = signature(g, one);
+        key.insert(key.end(), content.begin(), content.end());
         auto [it, added] = known_.try_emplace(std::move(key), static_cast<int32_t>(leaves_.size()));
         if (!added) return it->second;
-        Leaf leaf = build_leaf(g, head, false);
-        leaf.note = note_of(g, s, block, program_);
-        leaf.shorter = std::make_shared<Leaf>(build_leaf(g, shorter, false));
+        Leaf leaf = build_leaf(g, one, false);
         schedule_leaf(leaf, block, program_, chip_);
-        schedule_leaf(*leaf.shorter, block, program_, chip_);
-        leaf.repeats = tiles - HEAD;
+        leaf.repeats = tiles - 1;
         for (auto field : {&Leaf::gm_read, &Leaf::gm_write, &Leaf::spill_bytes})
-            leaf.*field += leaf.repeats * (leaf.*field - (*leaf.shorter).*field);
+            leaf.*field *= tiles;
         leaves_.push_back(std::move(leaf));
         return it->second;
     }
@@ -73,13 +49,14 @@ using machine::Task;
 // Windows of arguments and slots that a sub-graph touches.
 void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std::vector<Access>& writes) {
     std::set<std::vector<int64_t>> seen;
-    auto add = [&](std::vector<Access>& list, Id tensor, const Shape& at, const Shape& shape, Id dyn, bool unknown, int64_t bytes) {
+    auto add = [&](std::vector<Access>& list, Id tensor, const Shape& at, const Shape& shape, Id dyn, bool unknown, int64_t bytes,
+                   int64_t row_bytes = 0) {
         const Id external = g.raws[g.tensors[tensor].raw].external;
         if (external == NONE) return;
         std::vector<int64_t> key{&list == &reads, external, dyn, unknown};
         for (int i = 0; i < shape.rank; ++i) { key.push_back(at[i]); key.push_back(shape[i]); }
         if (!unknown && !seen.insert(key).second) return;
-        list.push_back({external, unknown, at, shape, dyn, bytes});
+        list.push_back({external, unknown, at, shape, dyn, bytes, row_bytes});
     };
     auto two = [](int64_t a, int64_t b) {
         Shape t = zeros(2);
@@ -109,15 +86,20 @@ void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std
         } else if (op.mm != NONE) {
             const Matmul& m = g.matmuls[op.mm];
             const int64_t size = dtype_size_bytes(m.in);
+            auto run = [&](Id t, const Shape& window, bool k_last, int64_t k_step) {   // of one load into L1
+                const Shape& all = g.tensors[t].shape;
+                const int64_t length = k_last ? std::min(k_step, window[1]) : window[1];
+                return all.rank == 2 && length == all[1] ? 0 : length * size;
+            };
             size_t next = 0;
             if (m.a_direct) {
                 const Shape a = m.a_trans ? two(m.k, m.m) : two(m.m, m.k);
-                add(reads, op.in[next], m.a_at, a, m.a_dyn, false, a.count() * size);
+                add(reads, op.in[next], m.a_at, a, m.a_dyn, false, a.count() * size, run(op.in[next], a, !m.a_trans, m.k_l1a));
             }
             next += m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
             if (m.b_direct) {
                 const Shape b = m.b_trans ? two(m.n, m.k) : two(m.k, m.n);
-                add(reads, op.in[next], m.b_at, b, m.b_dyn, false, b.count() * size);
+                add(reads, op.in[next], m.b_at, b, m.b_dyn, false, b.count() * size, run(op.in[next], b, m.b_trans, m.k_l1b));
             }
             next += m.b_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1b));
             if (m.bias) {
@@ -281,7 +263,7 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
     std::vector<int32_t> ids(nodes.size());
     for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i);
     auto type = [&](int32_t i) { return nodes[i].core == cost::Core::AIV ? 0 : nodes[i].core == cost::Core::AIC ? 1 : 4; };
-    std::sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
+    std::stable_sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
         return nodes[a].pred != nodes[b].pred ? nodes[a].pred < nodes[b].pred : type(a) < type(b);
     });
     std::vector<int32_t> task_of(nodes.size());
@@ -305,6 +287,23 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
             ++root.calls;
             if (c.core == cost::Core::AIC) ++root.aic_calls;
         }
+    }
+    std::vector<int32_t> head(root.tasks.size());
+    for (size_t t = 0; t < head.size(); ++t) head[t] = static_cast<int32_t>(t);
+    auto top = [&](int32_t t) {
+        while (head[t] != t) t = head[t] = head[head[t]];
+        return t;
+    };
+    for (size_t t = 0; t < head.size(); ++t)
+        for (int32_t s : root.tasks[t].successors)
+            if (root.tasks[t].leaf >= 0 && root.tasks[s].leaf >= 0) {
+                const int32_t a = top(static_cast<int32_t>(t)), b = top(s);
+                head[std::max(a, b)] = std::min(a, b);
+            }
+    for (size_t t = 0; t < head.size(); ++t) {
+        if (root.tasks[t].leaf < 0) continue;
+        const int32_t first = top(static_cast<int32_t>(t));
+        root.tasks[t].unit = first == static_cast<int32_t>(t) ? root.units++ : root.tasks[first].unit;
     }
     root.dyn_sets = g.dyn_sets;
     return root;

@@ -17,11 +17,13 @@ struct Access {           // window of an argument or slot
     Shape at, shape;
     Id dyn = NONE;
     int64_t bytes = 0;
+    int64_t row_bytes = 0;       // length of its contiguous runs where they end before the next one starts, 0 for one run
 };
 
 struct Root {
     std::vector<External> externals;
     std::vector<machine::Task> tasks;              // hubs included, in task-id order
+    int32_t units = 0;                             // groups of tasks that edges join, hubs apart
     std::vector<std::vector<Access>> reads, writes;  // by task
     std::vector<std::vector<Id>> dyn_sets;
     std::vector<Shape> first_offsets;              // dynamic accesses of the instance that was planned

@@ -4,18 +4,28 @@
 
 namespace npu::plan {
 
-int64_t Traffic::first_touch(Id tensor, const Shape& at, const Shape& shape, int64_t bytes) {
+int64_t Traffic::touch(Id tensor, const Shape& at, const Shape& shape, int64_t bytes) {
     State& s = state_[tensor];
-    if (!s.windows.insert(window_key(at, shape)).second) return 0;
-    const int64_t fresh = std::min(bytes, bytes_[tensor] - s.touched);
-    s.touched += std::max<int64_t>(fresh, 0);
-    return std::max<int64_t>(fresh, 0);
+    auto [it, added] = s.windows.try_emplace(window_key(at, shape), incoming_);
+    int64_t miss = 0;
+    if (added && s.touched < bytes_[tensor]) {
+        miss = std::max<int64_t>(0, std::min(bytes, bytes_[tensor] - s.touched));
+        s.touched += miss;
+    } else if (incoming_ - (added ? s.last_use : it->second) > l2_bytes_) {
+        miss = bytes;
+        overflows_ = true;
+    }
+    incoming_ += miss;
+    it->second = s.last_use = incoming_;
+    return miss;
 }
 
 int64_t Traffic::random_touch(Id tensor, int64_t bytes) {
     State& s = state_[tensor];
     const int64_t fresh = std::max<int64_t>(0, std::min(bytes, bytes_[tensor] - s.touched));
     s.touched += fresh;
+    incoming_ += fresh;
+    s.last_use = incoming_;
     return fresh;
 }
 

@@ -13,11 +13,13 @@ struct Writer { Shape at, shape; int64_t task; };   // task: (device task << 40)
 
 class Traffic {
 public:
-    explicit Traffic(const std::vector<int64_t>& tensor_bytes) : state_(tensor_bytes.size()), bytes_(tensor_bytes) {}
+    explicit Traffic(const std::vector<int64_t>& tensor_bytes, int64_t l2_bytes = int64_t{1} << 60)
+        : state_(tensor_bytes.size()), bytes_(tensor_bytes), l2_bytes_(l2_bytes) {}
 
-    // Bytes of the window not touched before (they come from HBM); the rest is a re-read that L2 serves.
-    int64_t first_touch(Id tensor, const Shape& at, const Shape& shape, int64_t bytes);
+    // Bytes of the window that miss L2: not touched before, or pushed out since by as many bytes as L2 holds.
+    int64_t touch(Id tensor, const Shape& at, const Shape& shape, int64_t bytes);
     int64_t random_touch(Id tensor, int64_t bytes);     // rows anywhere in the tensor
+    bool overflows() const { return overflows_; }       // something was read again after L2 had lost it
     void write(Id tensor, const Shape& at, const Shape& shape, int64_t task);
     void mark_written(Id tensor) { state_[tensor].written = true; }   // without keeping its writers
     bool written(Id tensor) const { return state_[tensor].written; }
@@ -25,14 +27,16 @@ public:
 
 private:
     struct State {
-        std::unordered_set<uint64_t> windows;
-        int64_t touched = 0;
+        std::unordered_map<uint64_t, int64_t> windows;   // bytes that had come into L2 at the last use
+        int64_t touched = 0, last_use = 0;
         bool written = false;
         Shape cell;
         std::unordered_map<uint64_t, std::vector<Writer>> cells;
     };
     std::vector<State> state_;
     std::vector<int64_t> bytes_;
+    int64_t l2_bytes_, incoming_ = 0;                   // incoming: bytes that came into L2 so far
+    bool overflows_ = false;
 
     static uint64_t mix(uint64_t h, int64_t v) {
         h = (h ^ static_cast<uint64_t>(v)) * 0x9E3779B97F4A7C15ull;

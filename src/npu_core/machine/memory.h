@@ -1,0 +1,36 @@
+// L2 and HBM as pools that the cores of a wave share.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "npu_core/machine/machine.h"
+
+namespace npu::machine {
+
+// Rates in bytes per cycle of the core clock, all cores together.
+struct Pools {
+    double l2 = 0;          // reads of all cores
+    double hbm_cube = 0;    // bytes that miss L2, read by cube cores
+    double hbm_vector = 0;  // and by vector cores, whose streams the prefetcher follows
+    double row_cycles = 0;  // more per contiguous run that a cube core reads from HBM
+};
+
+// One task of a wave: tasks that run at the same time, at most one after another on a core.
+struct Share {
+    int32_t task;
+    int32_t core;
+};
+
+// Cycles that a task's reads take when the cores of its wave read at the same time. L2: every core moves its bytes at the
+// rate of an equal split or, where it has more than others, until the wave's bytes are through. HBM: the bytes that miss
+// L2 hold up the whole wave, for tiles are shared and who asks second waits for the first; what hits follows at the rate of
+// the port. Result by task.
+void share_wave(const std::vector<Share>& wave, const DeviceTask& tasks, const std::vector<LeafTiming>& leaves, const Pools& pools,
+                std::vector<int64_t>& read_cycles);
+
+// Cycles of a leaf whose reads take `read_cycles` in all.
+inline int64_t cycles_with(const LeafTiming& t, int64_t read_cycles) {
+    return read_cycles <= t.busy[static_cast<int>(cost::Pipe::MTE2)] ? t.cycles : std::max(t.cycles, t.beside_reads + read_cycles);
+}
+
+}  // namespace npu::machine

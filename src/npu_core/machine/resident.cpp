@@ -1,0 +1,152 @@
+// One program per core: tasks in a fixed order on fixed cores, pipes that run on from task to task. Every time is a maximum
+// of sums, so that no part of the machine can be made faster to the harm of the whole.
+#include <algorithm>
+
+#include "npu_core/machine/memory.h"
+
+namespace npu::machine {
+
+namespace {
+
+struct Unit {
+    bool aic = false, aiv = false;
+    int32_t before = -1;      // unit of an earlier instance that hands it data
+    int32_t cluster = -1;
+    int32_t round = 0;        // place in the cluster's sequence
+};
+
+struct CoreState {
+    std::array<int64_t, cost::PIPES> free{};
+    std::array<int64_t, plan::MEMS> held{}, peak{};
+    bool used = false;
+    int32_t tasks = 0;
+};
+
+int32_t least(const std::vector<int32_t>& load) {
+    return static_cast<int32_t>(std::min_element(load.begin(), load.end()) - load.begin());
+}
+
+// Units go to clusters in program order: after the unit that hands them data, else where fewest are.
+std::vector<Unit> place_units(const DeviceTask& tasks, const plan::Chip& chip) {
+    std::vector<Unit> units;
+    for (const Task& t : tasks) {
+        if (t.leaf < 0) continue;
+        if (static_cast<size_t>(t.unit) >= units.size()) units.resize(static_cast<size_t>(t.unit) + 1);
+        (t.core == cost::Core::AIC ? units[t.unit].aic : units[t.unit].aiv) = true;
+    }
+    for (const Task& t : tasks)
+        for (int32_t s : t.successors)
+            if (t.leaf >= 0 && tasks[s].leaf >= 0 && tasks[s].unit != t.unit) units[tasks[s].unit].before = std::max(units[tasks[s].unit].before, t.unit);
+    std::vector<int32_t> clusters(static_cast<size_t>(chip.aic), 0), vectors(static_cast<size_t>(chip.aiv), 0);
+    for (size_t u = 0; u < units.size(); ++u) {
+        Unit& unit = units[u];
+        const Unit* before = unit.before >= 0 && unit.before < static_cast<int32_t>(u) ? &units[unit.before] : nullptr;
+        const bool alike = before && before->aic == unit.aic && before->aiv == unit.aiv;
+        std::vector<int32_t>& load = unit.aic ? clusters : vectors;    // of a unit without cube work: one vector core
+        unit.cluster = alike ? before->cluster : least(load);
+        unit.round = std::max(load[unit.cluster], before ? before->round + 1 : 0);
+        load[unit.cluster] = unit.round + 1;
+    }
+    return units;
+}
+
+}  // namespace
+
+Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves, const plan::Chip& chip, const Pools& pools,
+                      int64_t handover, std::vector<TaskTime>* times) {
+    Run run;
+    if (times) times->resize(tasks.size());
+    const std::vector<Unit> units = place_units(tasks, chip);
+    const int32_t per_cluster = std::max(1, chip.aiv / std::max(1, chip.aic));
+    // Step of a task: the round of its unit, and after its predecessors; one step of a unit apart, the cores of a cluster
+    // work on neighbouring units at the same time.
+    std::vector<int32_t> open(tasks.size()), step(tasks.size(), 0), queue, core(tasks.size(), -1);
+    for (size_t t = 0; t < tasks.size(); ++t) {
+        if (tasks[t].leaf >= 0) step[t] = units[tasks[t].unit].round;
+        if ((open[t] = tasks[t].predecessors) == 0) queue.push_back(static_cast<int32_t>(t));
+    }
+    for (size_t head = 0; head < queue.size(); ++head) {
+        const int32_t t = queue[head];
+        for (int32_t s : tasks[t].successors) {
+            step[s] = std::max(step[s], step[t] + (tasks[t].leaf >= 0));
+            if (--open[s] == 0) queue.push_back(s);
+        }
+    }
+    // Within a step hubs come first: what leads to one has an earlier step.
+    std::vector<int32_t> order = queue, rank(tasks.size(), 0);
+    for (size_t i = 0; i < queue.size(); ++i) rank[queue[i]] = static_cast<int32_t>(i);
+    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+        if (step[a] != step[b]) return step[a] < step[b];
+        const bool hub_a = tasks[a].leaf < 0, hub_b = tasks[b].leaf < 0;
+        if (hub_a != hub_b) return hub_a;
+        return hub_a ? rank[a] < rank[b] : a < b;
+    });
+
+    std::vector<CoreState> cores(static_cast<size_t>(chip.aic + chip.aiv));
+    for (int32_t t : order) {
+        const Task& task = tasks[t];
+        if (task.leaf < 0) continue;
+        const Unit& unit = units[task.unit];
+        if (task.core == cost::Core::AIC) core[t] = unit.cluster;
+        else if (!unit.aic) core[t] = chip.aic + unit.cluster;
+        else {
+            const int32_t first = chip.aic + unit.cluster * per_cluster;
+            core[t] = first;
+            for (int32_t c = first + 1; c < std::min(first + per_cluster, chip.aic + chip.aiv); ++c)
+                if (cores[c].tasks < cores[core[t]].tasks) core[t] = c;
+        }
+        ++cores[core[t]].tasks;
+    }
+    std::vector<int64_t> reads(tasks.size(), 0);
+    std::vector<Share> wave;
+    for (size_t i = 0; i < order.size();) {
+        wave.clear();
+        const int32_t now = step[order[i]];
+        for (; i < order.size() && step[order[i]] == now; ++i)
+            if (tasks[order[i]].leaf >= 0) wave.push_back({order[i], core[order[i]]});
+        share_wave(wave, tasks, leaves, pools, reads);
+    }
+
+    std::vector<int64_t> ready(tasks.size(), 0), depth(tasks.size(), 0);
+    int64_t first = -1;
+    for (int32_t t : order) {
+        const Task& task = tasks[t];
+        int64_t end = ready[t], chain = depth[t];
+        if (task.leaf >= 0) {
+            const LeafTiming& leaf = leaves[task.leaf];
+            CoreState& c = cores[core[t]];
+            const int64_t cycles = cycles_with(leaf, reads[t]), late = cycles - leaf.cycles;
+            int64_t start = ready[t];
+            for (int p = 0; p < cost::PIPES; ++p)
+                if (leaf.from[p] >= 0) start = std::max(start, c.free[p] - leaf.from[p]);
+            for (int m = 0; m < plan::MEMS; ++m)
+                if (leaf.held_from[m] >= 0 && chip.capacity[m] && c.peak[m] + leaf.peak[m] > chip.capacity[m])
+                    start = std::max(start, c.held[m] - leaf.held_from[m]);
+            for (int p = 0; p < cost::PIPES; ++p)
+                if (leaf.from[p] >= 0) c.free[p] = start + leaf.until[p] + late;
+            for (int m = 0; m < plan::MEMS; ++m)
+                if (leaf.held_from[m] >= 0) {
+                    c.held[m] = std::max(c.held[m], start + leaf.held_until[m] + late);
+                    c.peak[m] = leaf.peak[m];
+                }
+            c.used = true;
+            end = start + cycles;
+            if (times) (*times)[static_cast<size_t>(t)] = {core[t], start, end};
+            chain += cycles;
+            (task.core == cost::Core::AIC ? run.aic_busy : run.aiv_busy) += cycles;
+            if (first < 0 || start < first) first = start;
+        }
+        run.cycles = std::max(run.cycles, end);
+        run.critical = std::max(run.critical, chain);
+        for (int32_t s : task.successors) {
+            const bool crosses = task.leaf >= 0 && tasks[s].leaf >= 0 && tasks[s].core != task.core;
+            ready[s] = std::max(ready[s], end + (crosses ? handover : 0));
+            depth[s] = std::max(depth[s], chain);
+        }
+    }
+    run.span = first < 0 ? 0 : run.cycles - first;
+    for (const CoreState& c : cores) run.cores_used += c.used;
+    return run;
+}
+
+}  // namespace npu::machine
