@@ -19,11 +19,13 @@ _CORES = re.compile(r"(\d+)\s*(AIC|AIV)\b")
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A jit kernel and the `pypto.Spec` of its arguments, `count` times in a row. resident: operands already in L2."""
+    """A jit kernel and the `pypto.Spec` of its arguments, `count` times in a row. resident: operands already in L2.
+    static: a hand-written kernel, one program per core, not tasks under the AICPU."""
     kernel: Any
     specs: Sequence[Any]
     count: int = 1
     resident: bool = False
+    static: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,10 @@ class Chip:
 
 
 @cache
-def device_with(name: str, aic: int | None, aiv: int | None, warm: bool) -> Device:
+def device_with(name: str, aic: int | None, aiv: int | None, warm: bool, static: bool = False) -> Device:
     """The device table with the row's core counts, and operands in L2 at the start where `warm`."""
     base = Device.load(name)
-    if aic is None and aiv is None and not warm:
+    if aic is None and aiv is None and not warm and not static:
         return base
     table = tomllib.loads(base.path.read_text(encoding="utf-8"))
     def entry(value: Any) -> dict[str, Any]:
@@ -51,6 +53,8 @@ def device_with(name: str, aic: int | None, aiv: int | None, warm: bool) -> Devi
         table["cores"]["aic"] = entry(aic)
     if aiv:
         table["cores"]["aiv"] = entry(aiv)
+    if static:
+        table.setdefault("planner", {})["static"] = entry(1)
     if warm:
         table.setdefault("planner", {})["warm"] = entry(1)
     return Device(table, base.path)
@@ -80,7 +84,7 @@ def predict(row: Row, operators: dict[str, Callable[[Row, Chip], list[Launch]]])
         warnings.simplefilter("ignore")
         try:
             for launch in build(row, chip_of(row)):
-                device = device_with(row.device, *cores_of(row), row.warm or launch.resident)
+                device = device_with(row.device, *cores_of(row), row.warm or launch.resident, launch.static)
                 total += launch.count * estimate_on(launch.kernel, launch.specs, device).time_us
         except pypto.PyptoError as error:
             raise Unpredictable(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from None

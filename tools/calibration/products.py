@@ -1,241 +1,285 @@
-"""Kernels of the matrix products: one task per output tile, tiles as the row names them or by one rule."""
+"""Matrix products: plain, quantised, grouped and block-scaled.
+
+Tile rule where a row names no tile: of the output tiles up to 256 x 256 that fit L0C, the one with the fewest rounds over
+the cores times its longer half, cube or loads; k of 512 bytes in L1, and of what half of L0 holds in L0.
+"""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import pypto_sim as pypto
 
 from .launches import Chip, Launch
 from .table import Row, Unpredictable
-from .tiles import ceil, merged, up
 
-FP32 = pypto.DT_FP32
-APART = {"cube_l1_reuse_setting": {-1: 1}}     # hand-written kernels do not pack output tiles
-_TRIPLE = re.compile(r"\b(L1|L0)\s+(\d+)x(\d+)x(\d+)")
-_BASE = re.compile(r"base\s+M(\d+)\s+K(\d+)\s+N(\d+)")
-_STEP = re.compile(r"stepKa=stepKb=(\d+)")
-_TILES = re.compile(r"\btiles\s+(\d+)x(\d+)")
-_SETTER = re.compile(r"set_cube_tile_shapes\(\[(\d+),(\d+)\],\[(\d+),(\d+)\],\[(\d+),(\d+)\]\)")
-_PADDED = re.compile(r"padded\s+(\d+)x(\d+)")
+TYPES = {"fp32": pypto.DT_FP32, "fp16": pypto.DT_FP16, "bf16": pypto.DT_BF16, "int8": pypto.DT_INT8}
+F16, F32, BF16, I8, I32 = pypto.DT_FP16, pypto.DT_FP32, pypto.DT_BF16, pypto.DT_INT8, pypto.DT_INT32
+APART = {"cube_l1_reuse_setting": {-1: 1}}        # one task an output tile, as a block loop has it
+Spec = pypto.Spec
+
+_TRIPLE = re.compile(r"L([01])\s+(\d+)x(\d+)x(\d+)")
+_PYPTO = re.compile(r"set_cube_tile_shapes\(\[(\d+),\s*(\d+)\],\s*\[(\d+),\s*(\d+)\],\s*\[(\d+),\s*(\d+)\]\)")
+_BASE = re.compile(r"base M(\d+) K(\d+) N(\d+)")
+_STEP = re.compile(r"stepKa=(?:stepKb=)?(\d+)")
+_BLOCKS = re.compile(r"tiles (\d+)x(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Tiles:
-    """Output tile m x n, contraction per L0 and per L1 tile; apart: output tiles stay tasks of their own."""
-    m: int
-    n: int
-    k_l0: int
-    k_l1: int
-    apart: bool = True
+def align(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+class Tile:
+    """Cube tile of one product: m, n in L0; k in L0 and L1."""
+
+    def __init__(self, m: int, n: int, k0: int, k1: int, m1: int = 0, n1: int = 0) -> None:
+        self.m, self.n, self.k0, self.k1, self.m1, self.n1 = m, n, k0, k1, m1 or m, n1 or n
 
     def set(self) -> None:
-        pypto.set_cube_tile_shapes([self.m, self.m], [self.k_l0, self.k_l1], [self.n, self.n])
+        pypto.set_cube_tile_shapes([self.m, self.m1], [self.k0, self.k1], [self.n, self.n1])
 
 
-def tiles_of(row: Row, m: int, k: int, n: int, size: int, chip: Chip) -> Tiles:
-    """The row's tiles, as far as its `tile_config` names them, else the rule's."""
-    text = row.tile_config
-    if match := _SETTER.search(text):
-        tm, _, k_l0, k_l1, tn, _ = map(int, match.groups())
-        return Tiles(tm, tn, k_l0, k_l1, apart=False)
-    named = {level: tuple(map(int, (a, b, c))) for level, a, b, c in _TRIPLE.findall(text)}
-    if named:
-        l1 = named.get("L1", next(iter(named.values())))
-        l0 = named.get("L0", (l1[0], l1[1], 0))
-        k_l0 = l0[2] or max(32 // size, (32768 // size) // max(l1[0], l1[1]) // 16 * 16)
-        return Tiles(l0[0], l0[1], min(k_l0, l1[2]), l1[2])
-    if match := _BASE.search(text):
-        tm, k_l0, tn = map(int, match.groups())
+def written_tile(text: str) -> Tile | None:
+    """The tile that a row's tile_config names."""
+    if found := _PYPTO.search(text):
+        m0, m1, k0, k1, n0, n1 = map(int, found.groups())
+        return Tile(m0, n0, k0, k1, m1, n1)
+    levels = {int(level): tuple(map(int, sizes)) for level, *sizes in _TRIPLE.findall(text)}
+    if 1 in levels:
+        m1, n1, k1 = levels[1]
+        m0, n0, k0 = levels.get(0, (m1, n1, min(k1, 64)))
+        return Tile(m0, n0, k0, k1)
+    if found := _BASE.search(text):
+        m, k, n = map(int, found.groups())
         step = _STEP.search(text)
-        return Tiles(tm, tn, k_l0, k_l0 * (int(step.group(1)) if step else 4))
-    if match := _TILES.search(text):
-        return Tiles(int(match.group(1)), int(match.group(2)), 64, 256)
-    return rule(m, k, n, size, chip)
+        return Tile(m, n, k, k * int(step.group(1) if step else 1))
+    if found := _BLOCKS.search(text):
+        m, n = map(int, found.groups())
+        return Tile(m, n, 64, 256)
+    return None
 
 
-def rule(m: int, k: int, n: int, size: int, chip: Chip) -> Tiles:
-    """128 x 256 output tiles, smaller ones while cores are left without work; 32 KB of L0 per operand and buffer."""
-    tm, tn = min(128, up(m, 16)), min(256, up(n, 16))
-    while ceil(m, tm) * ceil(n, tn) < chip.aic and tm * tn > 128 * 32:
-        if tn >= tm and tn > 64:
-            tn = up(tn // 2, 16)
-        elif tm > 32:
-            tm = up(tm // 2, 16)
-        else:
-            break
-    k_l0 = max(16, 32768 // size // max(tm, tn) // 16 * 16)
-    k_l0 = min(k_l0, up(k, 32 if size == 1 else 16), 256)
-    k_l1 = min(4 * k_l0, up(k, k_l0))
-    return Tiles(tm, tn, k_l0, up(k_l1, k_l0))
+def rule(m: int, k: int, n: int, size: int, chip: Chip, batch: int = 1, k_last: bool = False) -> Tile:
+    """Output tile with the fewest rounds over the cores times its longer half, cube or loads; the largest such.
+
+    k_last: the second operand is stored [N, K]. Rates are rough: 85 bytes a cycle into L1, 5 cycles a short row.
+    """
+    unit = max(16, 32 // size)
+    best, best_cost = (16, unit), float("inf")
+    sizes = [(tm, tn) for tm in (256, 128, 64, 32, 16) for tn in (256, 128, 64, 32)
+             if tm * tn * 4 <= chip.l0c and tm <= max(16, align(m, 16)) and tn <= max(unit, align(n, unit))
+             and tn % unit == 0]
+    for tm, tn in sorted(sizes, key=lambda s: (-s[0] * s[1], -s[1])):
+        rounds = ceil(batch * ceil(m / tm) * ceil(n / tn) / chip.aic)
+        cube = tm * tn / (8192 / size)
+        rows = tn * size / 85 if k_last else max(tn * size / 85, 5)
+        cost = rounds * max(cube, tm * size / 85 + rows)
+        if cost < best_cost * 0.999:
+            best, best_cost = (tm, tn), cost
+    tm, tn = min(best[0], align(m, 16)), min(best[1], align(n, unit))
+    half = 32768                                  # of L0A or L0B: two buffers
+    k0 = max(unit, min(half // (tm * size), half // (tn * size), 512 // size, align(k, unit)) // unit * unit)
+    k1 = max(k0, min(align(k, k0), 512 // size, chip.l1 // 2 // ((tm + tn) * size)) // k0 * k0)
+    return Tile(tm, tn, k0, k1)
 
 
-def sizes(row: Row) -> tuple[int, int, int]:
-    s = row.sizes
-    if not {"M", "K", "N"} <= s.keys():
-        raise Unpredictable(f"shape {row.shape!r} names no M, K, N")
-    m, n = s["M"], s["N"]
-    if match := _PADDED.search(row.shape):
-        m, n = int(match.group(1)), int(match.group(2))
-    return m, s["K"], n
+def tile_of(row: Row, m: int, k: int, n: int, size: int, chip: Chip, batch: int = 1, k_last: bool = False) -> Tile:
+    tile = written_tile(row.tile_config)
+    if tile is None:
+        return rule(m, k, n, size, chip, batch, k_last)
+    unit = max(16, 32 // size)
+    tile.k0 = min(tile.k0, align(k, unit))
+    tile.k1 = max(tile.k0, min(tile.k1, align(k, tile.k0)))
+    return tile
 
 
-def bytes_of(dtype: str) -> int:
-    return {"fp32": 4, "int8": 1}.get(dtype, 2)
+def size_of(row: Row, name: str) -> int:
+    if name in row.sizes:
+        return row.sizes[name]
+    raise Unpredictable(f"no {name} in {row.shape!r}")
 
 
-def kind(dtype: str) -> Any:
-    return getattr(pypto, f"DT_{dtype.upper()}")
+def options(row: Row) -> dict[str, Any]:
+    return {} if re.search(r"pypto|L1Reuse", row.tile_config) else APART
 
 
-def options(tiles: Tiles) -> dict[str, Any]:
-    return APART if tiles.apart else {}
+def product(m: int, k: int, n: int, dtype: Any, out: Any, tile: Tile, pass_options: dict[str, Any],
+            b_trans: bool = False, blocked: bool = False, cores: int = 0) -> Launch:
+    """c = a b. blocked: b is stored by column blocks of the tile (zN). cores: the last round of tiles is cut for them."""
+    columns = align(n, tile.n) if blocked else n
+    whole = n
+    if cores and (tiles := ceil(m / tile.m) * ceil(n / tile.n)) > cores and tiles % cores:
+        whole = tiles // cores * cores // ceil(m / tile.m) * tile.n
+    rest = n - whole
+
+    @pypto.frontend.jit(pass_options=pass_options)
+    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), c: pypto.Tensor()):
+        tile.set()
+        if blocked:
+            for j in range(columns // tile.n):
+                y = pypto.matmul(a, pypto.view(b, [k, tile.n], [j * k, 0]), out)
+                pypto.assemble(y, [0, j * tile.n], c)
+            return
+        if not rest:
+            c[:] = pypto.matmul(a, b, out, b_trans=b_trans)
+            return
+        first = pypto.view(b, [whole, k] if b_trans else [k, whole], [0, 0])
+        pypto.assemble(pypto.matmul(a, first, out, b_trans=b_trans), [0, 0], c)
+        tm, tn = tile.m, min(tile.n, align(rest, 16))
+        while ceil(m / tm) * ceil(rest / tn) < cores and tm > 32:
+            tm, tn = (tm // 2, tn) if tm >= tn else (tm, align(ceil(tn / 2), 16))
+        Tile(tm, tn, tile.k0, tile.k1).set()
+        last = pypto.view(b, [rest, k] if b_trans else [k, rest], [whole, 0] if b_trans else [0, whole])
+        pypto.assemble(pypto.matmul(a, last, out, b_trans=b_trans), [0, whole], c)
+
+    shape_b = (columns // tile.n * k, tile.n) if blocked else (n, k) if b_trans else (k, n)
+    return Launch(kernel, [Spec((m, k), dtype), Spec(shape_b, dtype), Spec((m, columns), out)],
+                  static=pass_options is APART)
 
 
 def matmul(row: Row, chip: Chip) -> list[Launch]:
-    m, k, n = sizes(row)
-    dtype = row.dtype_of(0)
-    out = row.out_dtype or dtype
-    tiles = tiles_of(row, m, k, n, bytes_of(dtype), chip)
-    b_trans = "ColumnMajor" in row.attrs_text.partition("B ")[2] or "NxK" in row.attrs_text
-
-    @pypto.frontend.jit(pass_options=options(tiles))
-    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), c: pypto.Tensor()):
-        tiles.set()
-        c[:] = pypto.matmul(a, b, kind(out), b_trans=b_trans)
-    return [Launch(kernel, [pypto.Spec((m, k), dtype), pypto.Spec((n, k) if b_trans else (k, n), dtype),
-                            pypto.Spec((m, n), out)])]
-
-
-def mx_matmul(row: Row, chip: Chip) -> list[Launch]:
-    """Operands of 4 or 8 bits with a scale per 32 elements. 4-bit operands: half the bytes, the 8-bit cube rate."""
-    m, k, n = sizes(row)
-    half = "fp4" in row.dtype
-    tiles = tiles_of(row, m, k, n, 1, chip)
-    columns = k // 2 if half else k
-    if half:
-        tiles = Tiles(tiles.m, tiles.n, tiles.k_l0, tiles.k_l1, tiles.apart)
-
-    @pypto.frontend.jit(pass_options=options(tiles))
-    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), sa: pypto.Tensor(), sb: pypto.Tensor(), c: pypto.Tensor()):
-        tiles.set()
-        c[:] = pypto.scaled_mm(a, b, pypto.DT_BF16, sa, sb, b_trans=True, scale_b_trans=True)
-    operand = "fp4_e2m1x2" if half else "fp8e5m2"
-    return [Launch(kernel, [pypto.Spec((m, columns), operand), pypto.Spec((n, columns), operand),
-                            pypto.Spec((m, ceil(k, 64), 2), "fp8e8m0"), pypto.Spec((n, ceil(k, 64), 2), "fp8e8m0"),
-                            pypto.Spec((m, n), "bf16")])]
-
-
-def grouped_mx_matmul(row: Row, chip: Chip) -> list[Launch]:
-    """G products of one expert's rows; the 4-bit weight is priced as 8 bits."""
-    s = row.sizes
-    groups, m, n, k = s.get("G", 1), s.get("M/expert", s.get("M", 0)), s["N"], s["K"]
-    tiles = rule(m, k, n, 1, chip)
-
-    @pypto.frontend.jit(pass_options=APART)
-    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), sa: pypto.Tensor(), sb: pypto.Tensor(), c: pypto.Tensor()):
-        tiles.set()
-        for g in range(groups):
-            x, w = pypto.view(a, [m, k], [g * m, 0]), pypto.view(b, [n, k], [g * n, 0])
-            xs, ws = pypto.view(sa, [m, k // 64, 2], [g * m, 0, 0]), pypto.view(sb, [n, k // 64, 2], [g * n, 0, 0])
-            y = pypto.scaled_mm(x, w, pypto.DT_BF16, xs, ws, b_trans=True, scale_b_trans=True)
-            pypto.assemble(y, [g * m, 0], c)
-    return [Launch(kernel, [pypto.Spec((groups * m, k), "fp8e4m3"), pypto.Spec((groups * n, k), "fp8e4m3"),
-                            pypto.Spec((groups * m, k // 64, 2), "fp8e8m0"),
-                            pypto.Spec((groups * n, k // 64, 2), "fp8e8m0"),
-                            pypto.Spec((groups * m, n), "bf16")])]
-
-
-def grouped_matmul(row: Row, chip: Chip) -> list[Launch]:
-    """One product per group, rows between the ends of `group_list`."""
-    x, w = row.shapes[0], row.shapes[1]
-    dtype = row.dtype_of(0)
-    trans = bool(row.attrs.get("transpose_weight", False))
-    groups = w[0]
-    k, n = (w[2], w[1]) if trans else (w[1], w[2])
-    if x is None or x[-1] != k:
-        raise Unpredictable(f"the operands {row.shape} do not contract")
-    m = x[0]
-    ends = [int(e) for e in row.attrs.get("group_list", [])] or [m * (g + 1) // groups for g in range(groups)]
-    starts = [0, *ends[:-1]]
-    biased = len(row.shapes) > 2 and row.shapes[2] is not None
-    tiles = rule(max(1, ceil(m, groups)), k, n, bytes_of(dtype), Chip(chip.name, max(1, chip.aic // groups), chip.aiv,
-                                                                   chip.ub, chip.l1, chip.l0c, chip.is_950))
-    wide = pypto.Spec((groups, n), dtype)
-
-    @pypto.frontend.jit(pass_options=APART)
-    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), bias: pypto.Tensor(), c: pypto.Tensor()):
-        tiles.set()
-        for g, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            if end <= start:
-                continue
-            part = pypto.view(a, [end - start, k], [start, 0])
-            weight = pypto.view(b, [n, k] if trans else [k, n], [g * (n if trans else k), 0])
-            extra = {"bias_tensor": pypto.view(bias, [1, n], [g, 0])} if biased else None
-            y = pypto.matmul(part, weight, kind(dtype), b_trans=trans, extend_params=extra)
-            pypto.assemble(y, [start, 0], c)
-    return [Launch(kernel, [pypto.Spec((m, k), dtype), pypto.Spec((groups * w[1], w[2]), dtype), wide,
-                            pypto.Spec((m, n), dtype)])]
+    m, k, n = (size_of(row, x) for x in "MKN")
+    padded = re.search(r"padded (\d+)x(\d+)", row.shape)
+    if padded:
+        m, n = map(int, padded.groups())
+    name = row.dtype_of(0)
+    dtype = TYPES[name]
+    out = TYPES.get(row.out_dtype or name, dtype)
+    tile = tile_of(row, m, k, n, dtype.size_bytes, chip)
+    trans = bool(re.search(r"B stored NxK|B ColumnMajor|B DN", row.attrs_text + " " + row.dtype))
+    blocked = bool(re.search(r"\bB (zN|nZ|NZ)\b", row.attrs_text + " " + row.dtype))
+    cores = chip.aic if "tail split" in row.tile_config else 0
+    return [product(m, k, n, dtype, out, tile, options(row), trans, blocked, cores)]
 
 
 def quant_matmul(row: Row, chip: Chip) -> list[Launch]:
-    """int8 product; a scale per column applied by the fixpipe. A scale per row, and a result that the fixpipe cannot
-    write, take a vector pass over the int32 product."""
-    a, b = row.shapes[0], row.shapes[1]
+    shapes = row.shapes
+    a, b = shapes[0], shapes[1]
     batch = a[0] if len(a) == 3 else 1
     m, k, n = a[-2], a[-1], b[-1]
-    out = row.out_dtype or "fp16"
-    tokens = len(row.shapes) > 4 and row.shapes[4] is not None and out is not None
-    tiles = rule(m, k, n, 1, Chip(chip.name, max(1, chip.aic // batch), chip.aiv, chip.ub, chip.l1, chip.l0c,
-                                  chip.is_950))
-    fused = out == "fp16" and not tokens
-    vec = (max(1, min(16, 8192 // min(n, 2048))), min(up(n, 64), 2048))
-    passes = APART | merged(batch * ceil(m, vec[0]) * ceil(n, vec[1]), chip.aiv)
+    bf16 = row.out_dtype == "bf16"
+    per_token = len(row.dtypes) > 3 and len(shapes) > 4 and shapes[4] is not None
+    tile = tile_of(row, m, k, n, 1, chip, batch)
+    rows = max(1, min(16, 16384 // (tile.n * 4)))
+    out = BF16 if bf16 else F16
+    fixpipe = not (per_token or bf16)
 
-    @pypto.frontend.jit(pass_options=passes)
+    @pypto.frontend.jit(pass_options=APART)
     def kernel(x: pypto.Tensor(), w: pypto.Tensor(), scale: pypto.Tensor(), token: pypto.Tensor(), c: pypto.Tensor()):
-        tiles.set()
-        pypto.set_vec_tile_shapes(*vec)
+        tile.set()
+        pypto.set_vec_tile_shapes(rows, tile.n)
         for i in range(batch):
-            left = pypto.view(x, [m, k], [i * m, 0])
-            right = pypto.view(w, [k, n], [i * k, 0])
-            if fused:
-                y = pypto.matmul(left, right, pypto.DT_FP16, extend_params={"scale_tensor": scale})
+            xi = pypto.view(x, [m, k], [i * m, 0])
+            wi = pypto.view(w, [k, n], [i * k, 0])
+            if fixpipe:
+                y = pypto.matmul(xi, wi, F16, extend_params={"scale": 0.01})
             else:
-                y = pypto.mul(pypto.cast(pypto.matmul(left, right, pypto.DT_INT32), FP32), scale)
-                if tokens:
+                y = pypto.matmul(xi, wi, I32)
+                y = pypto.mul(pypto.cast(y, F32), scale)
+                if per_token:
                     y = pypto.mul(y, token)
-                y = pypto.cast(y, kind(out))
+                y = pypto.cast(y, out)
             pypto.assemble(y, [i * m, 0], c)
-    return [Launch(kernel, [pypto.Spec((batch * m, k), "int8"), pypto.Spec((batch * k, n), "int8"),
-                            pypto.Spec((1, n), "fp32"), pypto.Spec((m, 1), "fp32"), pypto.Spec((batch * m, n), out)])]
+
+    return [Launch(kernel, [Spec((batch * m, k), I8), Spec((batch * k, n), I8), Spec((1, n), F32), Spec((m, 1), F32),
+                            Spec((batch * m, n), out)], static=True)]
 
 
-def weight_quant_matmul(row: Row, chip: Chip) -> list[Launch]:
-    """int8 weight dequantised by the vector cores, then one product in the type of the activations."""
+def weight_quant_batch_matmul(row: Row, chip: Chip) -> list[Launch]:
+    """Weights are cast, shifted and scaled on the way into the product."""
     a, b = row.shapes[0], row.shapes[1]
     m, k, n = a[-2], a[-1], b[-1]
-    dtype = row.dtype_of(0)
-    tiles = rule(m, k, n, 2, chip)
-    vec = (max(1, min(tiles.k_l1, 8192 // tiles.n)), tiles.n)      # the pieces that the products load
-    passes = APART | merged(ceil(k, vec[0]) * ceil(n, vec[1]), chip.aiv)
+    dtype = TYPES[row.dtype_of(0)]
+    offset = len(row.shapes) > 3 and row.shapes[3] is not None
+    tile = tile_of(row, m, k, n, 2, chip)
+    rows = max(1, min(64, 16384 // (tile.n * 4)))
 
-    @pypto.frontend.jit(pass_options=passes)
-    def kernel(x: pypto.Tensor(), w: pypto.Tensor(), scale: pypto.Tensor(), c: pypto.Tensor()):
-        for j in pypto.loop(ceil(n, tiles.n), name="columns", idx_name="j"):
-            tiles.set()
-            pypto.set_vec_tile_shapes(*vec)
-            weight = pypto.cast(pypto.view(w, [k, tiles.n], [0, j * tiles.n]), pypto.DT_FP16)
-            if dtype != "fp16":
-                weight = pypto.cast(pypto.cast(weight, FP32), kind(dtype))
-            weight = pypto.mul(weight, pypto.view(scale, [1, tiles.n], [0, j * tiles.n]))
-            pypto.assemble(pypto.matmul(x, weight, kind(dtype)), [0, j * tiles.n], c)
-    return [Launch(kernel, [pypto.Spec((m, k), dtype), pypto.Spec((k, n), "int8"), pypto.Spec((1, n), dtype),
-                            pypto.Spec((m, n), dtype)])]
+    @pypto.frontend.jit(pass_options=APART)
+    def kernel(x: pypto.Tensor(), w: pypto.Tensor(), scale: pypto.Tensor(), shift: pypto.Tensor(), c: pypto.Tensor()):
+        tile.set()
+        pypto.set_vec_tile_shapes(rows, tile.n)
+        wide = pypto.cast(w, F16)
+        if dtype is not F16:
+            wide = pypto.cast(wide, F32)
+        if offset:
+            wide = pypto.add(wide, shift)
+        wide = pypto.mul(wide, scale)
+        if dtype is not F16:
+            wide = pypto.cast(wide, dtype)
+        c[:] = pypto.matmul(x, wide, dtype)
+
+    side = F16 if dtype is F16 else F32
+    return [Launch(kernel, [Spec((m, k), dtype), Spec((k, n), I8), Spec((1, n), side), Spec((1, n), side),
+                            Spec((m, n), dtype)], static=True)]
 
 
-OPERATORS = {
-    "matmul": matmul, "mx_matmul": mx_matmul, "grouped_mx_matmul": grouped_mx_matmul,
-    "grouped_matmul": grouped_matmul, "quant_matmul": quant_matmul, "weight_quant_batch_matmul": weight_quant_matmul,
-}
+def groups_of(row: Row) -> list[int]:
+    ends = row.attrs.get("group_list")
+    if not ends:
+        raise Unpredictable("no group_list in attrs")
+    return [b - a for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def grouped_matmul(row: Row, chip: Chip) -> list[Launch]:
+    x, w = row.shapes[0], row.shapes[1]
+    groups = groups_of(row)
+    trans = bool(row.attrs.get("transpose_weight"))
+    k, n = x[1], w[1] if trans else w[2]
+    dtype = TYPES[row.dtype_of(0)]
+    tile = tile_of(row, max(groups), k, n, dtype.size_bytes, chip, sum(1 for g in groups if g), trans)
+
+    @pypto.frontend.jit(pass_options=APART)
+    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), c: pypto.Tensor()):
+        tile.set()
+        start = 0
+        for g, count in enumerate(groups):
+            if count:
+                wg = pypto.view(b, [n, k] if trans else [k, n], [g * (n if trans else k), 0])
+                y = pypto.matmul(pypto.view(a, [count, k], [start, 0]), wg, dtype, b_trans=trans)
+                pypto.assemble(y, [start, 0], c)
+            start += count
+
+    total = sum(groups)
+    return [Launch(kernel, [Spec((total, k), dtype), Spec((len(groups) * (n if trans else k), k if trans else n), dtype),
+                            Spec((total, n), dtype)], static=True)]
+
+
+def scaled(m: int, k: int, n: int, groups: int, a_type: Any, b_type: Any, tile: Tile) -> Launch:
+    """Block-scaled product of `groups` equal groups, second operand [N, K]; FP4 holds two elements a byte."""
+    fa, fb = (2 if t is pypto.DT_FP4_E2M1X2 else 1 for t in (a_type, b_type))
+
+    @pypto.frontend.jit(pass_options=APART)
+    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), sa: pypto.Tensor(), sb: pypto.Tensor(), c: pypto.Tensor()):
+        tile.set()
+        for g in range(groups):
+            y = pypto.scaled_mm(
+                pypto.view(a, [m, k // fa], [g * m, 0]),
+                pypto.view(b, [n, k // fb], [g * n, 0]), BF16, pypto.view(sa, [m, k // 64, 2], [g * m, 0, 0]),
+                pypto.view(sb, [n, k // 64, 2], [g * n, 0, 0]), b_trans=True, scale_b_trans=True)
+            pypto.assemble(y, [g * m, 0], c)
+
+    e8 = pypto.DT_FP8E8M0
+    return Launch(kernel, [Spec((groups * m, k // fa), a_type), Spec((groups * n, k // fb), b_type),
+                           Spec((groups * m, k // 64, 2), e8), Spec((groups * n, k // 64, 2), e8),
+                           Spec((groups * m, n), BF16)], static=True)
+
+
+def mx_matmul(row: Row, chip: Chip) -> list[Launch]:
+    m, k, n = (size_of(row, x) for x in "MKN")
+    dtype = pypto.DT_FP4_E2M1X2 if "fp4" in row.dtype else pypto.DT_FP8E5M2
+    tile = tile_of(row, m, k, n, 1, chip)
+    return [scaled(m, k, n, 1, dtype, dtype, tile)]
+
+
+def grouped_mx_matmul(row: Row, chip: Chip) -> list[Launch]:
+    """FP8 rows by FP4 weights. The product takes one type: that of the weights, which are most of the bytes."""
+    g, k, n = (size_of(row, x) for x in ("G", "K", "N"))
+    m = size_of(row, "M/expert")
+    tile = tile_of(row, m, k, n, 1, chip, g)
+    return [scaled(m, k, n, g, pypto.DT_FP4_E2M1X2, pypto.DT_FP4_E2M1X2, tile)]
+
+
+OPERATORS = {"matmul": matmul, "quant_matmul": quant_matmul, "grouped_matmul": grouped_matmul,
+             "weight_quant_batch_matmul": weight_quant_batch_matmul, "mx_matmul": mx_matmul,
+             "grouped_mx_matmul": grouped_mx_matmul}

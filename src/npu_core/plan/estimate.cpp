@@ -55,7 +55,7 @@ struct Start {
 class Planner {
 public:
     Planner(const Program& p, const cost::Device& device, int64_t timeline_tasks)
-        : p_(p), device_(device), timeline_tasks_(timeline_tasks), resident_(device.get("planner.resident", 0) != 0),
+        : p_(p), device_(device), timeline_tasks_(timeline_tasks), resident_(device.get("planner.static", 0) != 0),
           chip_(chip_of(device)), crossing_(crossing_locals(p)), leaves_(p, chip_),
           traffic_(tensor_bytes(p), static_cast<int64_t>(device["capacity.l2"])) {}
 
