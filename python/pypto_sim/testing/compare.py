@@ -118,7 +118,7 @@ def _judged(kind: str, got: np.ndarray, want: np.ndarray, ratio: np.ndarray, out
         raise PyptoValueError(f"outliers is a share between 0 and 1, got {outliers!r}")
     flat = np.asarray(ratio, np.float64).reshape(-1)
     wrong = int((flat > 1).sum())
-    allowed = int(outliers * flat.size)
+    allowed = int(outliers * flat.size + 1e-6)
     beyond = np.isinf(flat) if factor is None else flat > factor
     passed = wrong <= allowed and not bool(beyond.any())
     order = np.argsort(-flat, kind="stable")[:min(SHOWN, wrong)]
