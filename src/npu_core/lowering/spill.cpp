@@ -116,7 +116,7 @@ private:
         return id;
     }
 
-    int32_t new_buffer(const Buffer& like) {
+    int32_t new_buffer(Buffer like) {           // a copy: the list grows
         const int32_t b = int32_t(leaf_.buffers.size());
         leaf_.buffers.push_back({like.mem, like.bytes, -1, {}});
         const int32_t id = new_op(g_.ops[like.alloc].code, {}, {}, 1);
