@@ -117,3 +117,18 @@ def test_json_and_pickle(found):
     again = json.loads(json.dumps(found.breakdown.to_dict()))
     assert again["task_kinds"][0]["count"] == found.breakdown.task_kinds[0].count
     assert pickle.loads(pickle.dumps(found)) == found
+
+
+@pytest.mark.parametrize("rows", [64, 4096])
+def test_core_time_adds_up(rows):
+    e = pypto.estimate(columns_then_rows, spec(rows, 128), spec(rows, 128))
+    idle = e.breakdown.idle_cycles
+    assert set(idle) == {"predecessor", "schedule", "bandwidth", "no_task"} and min(idle.values()) >= 0
+    work = sum(k.count * k.cycles for k in e.breakdown.task_kinds)
+    cores = 24 + 48
+    whole = (work + sum(idle.values())) / cores       # cycles without the launch
+    assert whole <= e.cycles
+    assert e.core_span_cycles <= whole
+    assert "Core time: " in e.explain()
+    if rows == 64:                                    # fewer tasks than cores: the second kind waits for the first
+        assert idle["predecessor"] > 0 and "waiting for earlier tasks" in e.explain()

@@ -65,7 +65,8 @@ class TensorTraffic:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
     """Kinds of tasks, largest share of core time first; tensors between tasks, most traffic first; arguments and slots;
-    idle_cycles: core cycles without a task, by what the core waited for; capacity_bytes: of the on-chip memories."""
+    idle_cycles: core cycles beside the tasks' own work, by what the core waits for ("predecessor", "schedule",
+    "bandwidth", "no_task"); capacity_bytes: of the on-chip memories."""
 
     task_kinds: tuple[TaskKind, ...] = ()
     task_kinds_left_out: int = 0

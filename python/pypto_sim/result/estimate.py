@@ -31,6 +31,9 @@ WHY = {
     "SCALAR": "the scalar unit",
 }
 
+WAITS = {"predecessor": "waiting for earlier tasks", "schedule": "waiting for dispatch",
+         "bandwidth": "waiting for L2 or HBM that the cores share", "no_task": "without a task"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
@@ -135,9 +138,10 @@ class Estimate:
         idle = {name: cycles for name, cycles in self.breakdown.idle_cycles.items() if cycles}
         if not idle:
             return []
-        total = sum(idle.values()) + sum(k.cycles * k.count for k in self.breakdown.task_kinds)
-        return ["Cores wait: " + ", ".join(f"{100 * cycles / total:.0f} % of their time for {name}"
-                                           for name, cycles in idle.items()) + "."]
+        work = sum(k.cycles * k.count for k in self.breakdown.task_kinds)
+        total = work + sum(idle.values())
+        return [f"Core time: {100 * work / total:.0f} % tasks, " + ", ".join(
+            f"{100 * cycles / total:.0f} % {WAITS[name]}" for name, cycles in idle.items()) + "."]
 
     def _room(self) -> list[str]:
         lines = []

@@ -96,6 +96,8 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
                 thread_busy[thread] += serve;
                 const int64_t start = begin + dispatch + pickup;
                 end = start + cycles;
+                run.idle.gap(free, r, start);
+                run.idle.bandwidth += cycles - leaves[task.leaf].cycles;
                 if (times) (*times)[d][static_cast<size_t>(t)] = {cube ? core : chip.aic + core, start, end};
                 cores.emplace(end, core);
                 used[static_cast<size_t>(cube ? core : chip.aic + core)] = 1;
@@ -120,6 +122,8 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
                 depth[s] = std::max(depth[s], chain);
             }
         }
+        for (Slots* cores : {&aic, &aiv})
+            for (; !cores->empty(); cores->pop()) run.idle.no_task += end_of_all - cores->top().first;
         base = end_of_all;
         critical += longest;
     }

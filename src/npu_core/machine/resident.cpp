@@ -20,6 +20,7 @@ struct CoreState {
     std::array<int64_t, plan::MEMS> held{}, peak{};
     bool used = false;
     int32_t tasks = 0;
+    int64_t end = 0;              // of the latest task
 };
 
 int32_t least(const std::vector<int32_t>& load) {
@@ -131,6 +132,9 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
                 }
             c.used = true;
             end = start + cycles;
+            run.idle.gap(c.end, ready[t], std::max(start, c.end));
+            run.idle.bandwidth += late;
+            c.end = std::max(c.end, end);
             if (times) (*times)[static_cast<size_t>(t)] = {core[t], start, end};
             chain += cycles;
             (task.core == cost::Core::AIC ? run.aic_busy : run.aiv_busy) += cycles;
@@ -145,7 +149,10 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
         }
     }
     run.span = first < 0 ? 0 : run.cycles - first;
-    for (const CoreState& c : cores) run.cores_used += c.used;
+    for (const CoreState& c : cores) {
+        run.cores_used += c.used;
+        run.idle.no_task += run.cycles - c.end;
+    }
     return run;
 }
 

@@ -171,7 +171,8 @@ Crossings crossings_of(const Graph& g, const std::vector<SubGraph>& subs, const 
 
 std::string breakdown_json(const Program& program, const std::vector<Leaf>& leaves,
                            const std::vector<machine::LeafTiming>& timings, const std::vector<int64_t>& runs,
-                           const Crossings& crossings, const std::map<Id, TensorTraffic>& tensors, const Chip& chip) {
+                           const Crossings& crossings, const std::map<Id, TensorTraffic>& tensors, const Chip& chip,
+                           const machine::Idle& idle) {
     std::vector<size_t> order;
     for (size_t l = 0; l < leaves.size(); ++l)
         if (runs[l]) order.push_back(l);
@@ -212,7 +213,10 @@ std::string breakdown_json(const Program& program, const std::vector<Leaf>& leav
         j.integer("size_bytes", bytes_of(t.shape, t.dtype)).integer("read_bytes", traffic.read).integer("write_bytes", traffic.write);
         rows.push_back(j.text());
     }
-    Json capacity, out;
+    Json capacity, waits, out;
+    waits.integer("predecessor", idle.predecessors).integer("schedule", idle.schedule);
+    waits.integer("bandwidth", idle.bandwidth).integer("no_task", idle.no_task);
+    out.raw("idle_cycles", waits.text());
     for (int m = 0; m < MEMS; ++m)
         if (chip.capacity[m]) capacity.integer(mem_name(static_cast<Mem>(m)), chip.capacity[m]);
     out.raw("capacity_bytes", capacity.text());

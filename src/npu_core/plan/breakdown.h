@@ -37,6 +37,7 @@ struct TensorTraffic {
 // JSON object with the fields of result/breakdown.py. `runs`: executions by leaf.
 std::string breakdown_json(const Program& program, const std::vector<Leaf>& leaves,
                            const std::vector<machine::LeafTiming>& timings, const std::vector<int64_t>& runs,
-                           const Crossings& crossings, const std::map<Id, TensorTraffic>& tensors, const Chip& chip);
+                           const Crossings& crossings, const std::map<Id, TensorTraffic>& tensors, const Chip& chip,
+                           const machine::Idle& idle);
 
 }  // namespace npu::plan

@@ -342,7 +342,7 @@ std::string Planner::finish(const WalkNotes& notes) {
             sum.read += bytes.read * times;
             sum.tiles += bytes.tiles * times;
         }
-    out.raw("breakdown", breakdown_json(p_, leaves_.leaves(), timings, runs, crossings, tensors_, chip_));
+    out.raw("breakdown", breakdown_json(p_, leaves_.leaves(), timings, runs, crossings, tensors_, chip_, run.idle));
     out.integer("instances", totals_.instances).raw("detail", detail.text());
     if (timeline_tasks_) out.raw("timeline", timeline(times, calibrated, launch_us).json());
     return out.text();
