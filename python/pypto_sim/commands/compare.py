@@ -10,7 +10,8 @@ NAME, HELP = "compare", "compare the strategies of an operator"
 
 def arguments(parser: Any) -> None:
     from ..strategies.catalogue import OPERATORS
-    parser.add_argument("operator", metavar="OPERATOR", help=", ".join(OPERATORS))
+    parser.add_argument("operator", metavar="OPERATOR", help=", ".join(OPERATORS) + ", or a .py file of your own "
+                        "(docs/write_a_strategy.md)")
     parser.add_argument("--phase", default="decode", help="decode or prefill")
     parser.add_argument("--preset", help="sizes of a model; default the operator's first")
     parser.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE",

@@ -50,5 +50,6 @@ def verdict_of(row: Mapping[str, Any], words: Mapping[str, str]) -> str:
 
 def command_of(run: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> str:
     """The command that makes this comparison again."""
-    return (f"pypto-sim compare {run['operator']} --phase {run['phase']} --preset {run['config']['preset']} "
-            f"--device {run['device']} --model {run['model']}")
+    what, preset = run.get("file", run["operator"]), run["config"]["preset"]
+    return (f"pypto-sim compare {what} --phase {run['phase']} --preset {preset} --device {run['device']} --model "
+            f"{run['model']}")

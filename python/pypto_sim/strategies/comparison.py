@@ -110,6 +110,7 @@ class Comparison:
         self.rows: list[Row] = []
         self.recommendation: dict[str, Any] = {"id": None, "because": []}
         self.claims: list[dict[str, Any]] = []
+        self.file = "" if module.__name__.startswith("pypto_sim.") else getattr(module, "__file__", None) or ""
         self._say = progress or (lambda text: None)
         with pypto.config(device=device):
             self._run(with_claims)
@@ -266,12 +267,14 @@ class Comparison:
                 "model": self.model,
                 "config": {"preset": self.preset.name, "sizes": sizes, "dtype": config["dtype"], "tiles": tiles},
                 "strategies": [row.to_dict() for row in self.rows], "recommendation": dict(self.recommendation),
-                "claims": [dict(c) for c in self.claims]}
+                "claims": [dict(c) for c in self.claims], **({"file": self.file} if self.file else {})}
 
 
 def find_preset(module: Any, name: str | None, phase: str) -> Preset:
     """Preset by name; default the operator's first that has the phase. Raises PyptoKeyError."""
     having = [p for p in module.PRESETS if phase in p.phases]
+    if not having:
+        raise unknown(f"phase of {module.OPERATOR.name}", phase, sorted({n for p in module.PRESETS for n in p.phases}))
     if name is None:
         return having[0]
     for preset in having:
@@ -280,11 +283,12 @@ def find_preset(module: Any, name: str | None, phase: str) -> Preset:
     raise unknown(f"preset of {module.OPERATOR.name} ({phase})", name, [p.name for p in having])
 
 
-def compare(operator: str, phase: str = "decode", preset: str | None = None, set: Mapping[str, Any] | None = None,
+def compare(operator: Any, phase: str = "decode", preset: str | None = None, set: Mapping[str, Any] | None = None,
             device: str | None = None, model: str | None = None, full: bool = False, *, quick: bool = False,
             claims: bool = True, progress: Progress | None = None) -> Comparison:
     """Run, cost and compare every strategy of an operator.
 
+    operator: one of OPERATORS, the path of a .py file, or a module with OPERATOR, STRATEGIES, PRESETS, CLAIMS, golden.
     set: config keys to override (sizes, tiles, options; text or values). full: numerics also at the largest cost point.
     quick: the first and last cost point only. Raises PyptoKeyError listing the known words for an unknown one.
     """
@@ -296,7 +300,7 @@ def compare(operator: str, phase: str = "decode", preset: str | None = None, set
     user = {}
     for key, value in (set or {}).items():
         if key not in defaults:
-            raise unknown(f"key of {operator}", key, sorted(defaults))
+            raise unknown(f"key of {module.OPERATOR.name}", key, sorted(defaults))
         user[key] = parse_value(key, value, defaults[key])
     name = active().device if device is None else device
     chosen_model = model or active().model
