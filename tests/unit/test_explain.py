@@ -41,9 +41,10 @@ def spec(*shape, dtype=F32):
     return pypto.Spec(shape, dtype)
 
 
-@pytest.fixture(scope="module")
-def found():
-    return pypto.estimate(chain, spec(1024, 512, dtype=F16), spec(512, 2048, dtype=F16), spec(1024, 2048, dtype=F16))
+@pytest.fixture(scope="module", params=["calibrated", "official"])
+def found(request):
+    return pypto.estimate(chain, spec(1024, 512, dtype=F16), spec(512, 2048, dtype=F16), spec(1024, 2048, dtype=F16),
+                          model=request.param)
 
 
 def test_task_kinds_add_up(found):
@@ -119,9 +120,10 @@ def test_json_and_pickle(found):
     assert pickle.loads(pickle.dumps(found)) == found
 
 
+@pytest.mark.parametrize("model", ["calibrated", "official"])
 @pytest.mark.parametrize("rows", [64, 4096])
-def test_core_time_adds_up(rows):
-    e = pypto.estimate(columns_then_rows, spec(rows, 128), spec(rows, 128))
+def test_core_time_adds_up(rows, model):
+    e = pypto.estimate(columns_then_rows, spec(rows, 128), spec(rows, 128), model=model)
     idle = e.breakdown.idle_cycles
     assert set(idle) == {"predecessor", "schedule", "bandwidth", "no_task"} and min(idle.values()) >= 0
     work = sum(k.count * k.cycles for k in e.breakdown.task_kinds)

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "npu_core/base/json.h"
+#include "npu_core/lowering/breakdown.h"
 #include "npu_core/lowering/timeline.h"
 #include "npu_core/plan/traffic.h"
 
@@ -39,6 +40,7 @@ struct Totals {
     int64_t gm_read = 0, gm_write = 0, spill = 0, hbm_read = 0, hbm_write = 0, workspace = 0;
     std::set<int32_t> cores;
     std::vector<int64_t> executions;         // by leaf
+    Breakdown parts;
     int64_t span() const { return aic + aiv ? last - first : 0; }
 };
 
@@ -66,6 +68,9 @@ void add_leaves(const LeafLibrary& library, Totals& t) {
     for (size_t l = 0; l < library.leaves.size(); ++l) {
         const LeafFunction& f = library.leaves[l];
         const int64_t times = t.executions[l];
+        TaskKind kind{f.core == CoreType::AIC, f.note, f.core == CoreType::HUB ? 0 : times, f.run.cycles, f.spill_read_bytes,
+                      f.spill_write_bytes, f.spill_read_bytes + f.spill_write_bytes, {}, {}};
+        std::array<int64_t, BUSY_COUNT> busy{};
         for (int m = 0; m < MEM_COUNT; ++m) t.peak[m] = std::max(t.peak[m], f.leaf.peak_bytes[m]);
         if (times == 0) continue;
         t.gm_read += times * f.spill_read_bytes;
@@ -77,10 +82,16 @@ void add_leaves(const LeafLibrary& library, Totals& t) {
             const Op& op = f.leaf.graph.ops[f.leaf.schedule[i]];
             const int64_t cycles = times * (timing.end - timing.start);
             t.busy[busy_of(f.leaf.graph, op, timing.pipe)] += cycles;
+            busy[busy_of(f.leaf.graph, op, timing.pipe)] += timing.end - timing.start;
+            const bool writes = !op.out.empty() && f.leaf.graph.tensors[op.out[0]].mem == Mem::GM;
+            (writes ? kind.gm_write : kind.gm_read) += op.gm_bytes;
             const std::string name(facts(op.code).name);
             t.ops[name] += times;
             t.op_cycles[name] += cycles;
         }
+        for (int p = 0; p < BUSY_COUNT; ++p) kind.busy.emplace_back(BUSY_NAMES[p], busy[p]);
+        for (Mem m : {Mem::UB, Mem::L1, Mem::L0A, Mem::L0B, Mem::L0C, Mem::BT}) kind.peak.emplace_back(mem_name(m), f.leaf.peak_bytes[int(m)]);
+        t.parts.kinds.push_back(std::move(kind));
     }
 }
 
@@ -107,8 +118,10 @@ void add_traffic(const Program& program, const Launch& launch, Totals& t) {
             t.gm_read += root.gm_read_bytes;
             t.gm_write += root.gm_write_bytes;
             workspace += root.workspace_bytes;
+            add_crossings(t.parts.crossings, root.crossings, 1);
             for (size_t s = 0; s < root.input_slots.size(); ++s) {
                 const Id tensor = root.input_slots[s];
+                for (const Window& w : root.reads[s]) t.parts.tensors[tensor].read += w.bytes;
                 if (!program.tensors[tensor].global() || traffic.written(tensor)) continue;
                 for (const Window& w : root.reads[s])
                     t.hbm_read += w.picked ? traffic.random_touch(tensor, w.bytes)
@@ -117,6 +130,7 @@ void add_traffic(const Program& program, const Launch& launch, Totals& t) {
             for (size_t s = 0; s < root.output_slots.size(); ++s) {
                 const Id tensor = root.output_slots[s];
                 const bool argument = program.tensors[tensor].global();
+                for (const Window& w : root.writes[s]) t.parts.tensors[tensor].write += w.bytes;
                 if (!argument && slots.insert(tensor).second) t.workspace += sizes[tensor];
                 for (const Window& w : root.writes[s]) {
                     if (!argument) break;
@@ -220,6 +234,9 @@ std::string estimate(const Program& program, const std::vector<IntData>& data, c
     out.integer("workspace_bytes", t.workspace).raw("peak_bytes", peaks.text()).raw("pipe_busy_cycles", pipes.text());
     out.string("bound_by", bound_of(t, launch.run.cycles, critical)).strings("unmodelled", unmodelled_text(launch));
     out.strings("assumptions", {assumptions.begin(), assumptions.end()}).strings("device_keys", {});
+    t.parts.idle = idle_of(launch);
+    t.parts.capacity = capacity_of();
+    out.raw("breakdown", breakdown_json(program, t.parts));
     out.integer("instances", int64_t(launch.flow.instances.size())).raw("detail", detail.text());
     if (timeline_tasks > 0) out.raw("timeline", timeline_of(launch, timeline_tasks).json());
     return out.text();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "npu_core/lowering/breakdown.h"
 #include "npu_core/lowering/cleanup.h"
 #include "npu_core/lowering/expand.h"
 #include "npu_core/lowering/moves.h"
@@ -79,31 +80,6 @@ int64_t workspace_of(const Graph& g, const std::vector<char>& is_end) {
     return bytes;
 }
 
-bool is_move(const Op& op) {
-    const OpClass c = facts(op.code).klass;
-    return c == OpClass::MOVE_IN || c == OpClass::MOVE_OUT || c == OpClass::MOVE_LOCAL || op.code == Opcode::VIEW ||
-           op.code == Opcode::ASSEMBLE || op.code == Opcode::RESHAPE;
-}
-
-LeafNote note_of(const Program& program, const Graph& g, const std::vector<int32_t>& ops) {
-    std::vector<int32_t> sources;
-    for (int32_t id : ops)
-        if (g.ops[id].source >= 0 && !is_move(g.ops[id])) sources.push_back(g.ops[id].source);
-    std::sort(sources.begin(), sources.end());
-    sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
-    LeafNote note;
-    std::set<std::string> seen;
-    for (int32_t source : sources) {
-        const Origin& from = g.sources[source];
-        if (note.line.empty() && from.line != NONE) note.line = program.lines[from.line];
-        if (note.label.empty() && from.label != NONE) note.label = program.labels[from.label];
-        if (from.row == NONE || !seen.insert(npu::op_rows()[from.row].name).second) continue;
-        note.ops += (note.ops.empty() ? "" : ", ") + npu::op_rows()[from.row].name;
-    }
-    if (note.ops.empty()) note.ops = "copy";
-    return note;
-}
-
 void name_operation(CapacityFault& fault, const Program& program, const Graph& g) {
     if (fault.operation < 0) return;
     const Origin& from = g.sources[fault.operation];
@@ -139,6 +115,7 @@ CompiledRoot compile_root(const Program& program, RootGraph root, LeafLibrary& l
     }
     out.tasks = build_task_graph(out.calls, g.outputs);
     out.workspace_bytes = workspace_of(g, is_end);
+    out.crossings = crossings_of(program, g, subs, is_end);
     std::vector<int32_t> input_of(g.tensors.size(), -1), output_of(g.tensors.size(), -1);
     for (size_t i = 0; i < g.inputs.size(); ++i) input_of[g.inputs[i]] = int32_t(i);
     for (size_t i = 0; i < g.outputs.size(); ++i) output_of[g.outputs[i]] = int32_t(i);

@@ -10,12 +10,9 @@
 #include "npu_core/lowering/options.h"
 #include "npu_core/lowering/task_graph.h"
 #include "npu_core/lowering/tensor_graph.h"
+#include "npu_core/program/breakdown.h"
 
 namespace npu::lowering {
-
-struct LeafNote {
-    std::string ops, label, line;     // names in order, each once; first semantic label; first line
-};
 
 struct LeafFunction {
     LeafNote note;
@@ -46,6 +43,7 @@ struct Window {
 struct CompiledRoot {
     std::vector<Symbol> symbols;                  // of the offsets of reads and writes
     int64_t gm_read_bytes = 0, gm_write_bytes = 0;   // of one instance, without spills
+    Crossings crossings;                          // of one instance
     int64_t workspace_bytes = 0;                  // tensors in global memory that do not leave the root function
     std::vector<Id> input_slots, output_slots;
     std::vector<Call> calls;                      // by sub-graph

@@ -1,6 +1,5 @@
 // The machine: one leaf on one core, then tasks on cores with dispatch.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "npu_core/cost/cost.h"
+#include "npu_core/program/breakdown.h"
 
 namespace npu::machine {
 
@@ -42,21 +42,6 @@ struct Task {
     std::vector<int32_t> successors;                  // tasks of the same DeviceTask
 };
 using DeviceTask = std::vector<Task>;
-
-// Core cycles beside the work itself, summed over the cores.
-struct Idle {
-    int64_t predecessors = 0;     // a free core whose next task waits for others
-    int64_t schedule = 0;         // a task that is ready waits for its core's dispatch
-    int64_t bandwidth = 0;        // loads of a running task wait for shared L2 or HBM
-    int64_t no_task = 0;          // after a core's last task, and cores that get none
-
-    // Before a task that is ready at `ready` and starts at `start` on a core that is free since `free`.
-    void gap(int64_t free, int64_t ready, int64_t start) {
-        const int64_t waits = std::min(std::max(ready - free, int64_t{0}), std::max(start - free, int64_t{0}));
-        predecessors += waits;
-        schedule += std::max<int64_t>(0, start - free - waits);
-    }
-};
 
 struct Run {
     Idle idle;

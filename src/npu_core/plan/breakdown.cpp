@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "npu_core/base/json.h"
-
 namespace npu::plan {
 
 namespace {
-
-constexpr size_t MOST_TASK_KINDS = 40, MOST_CROSSINGS = 40;
 
 std::string title(const Block& block, Id src) {
     if (src == NONE) return "";
@@ -67,20 +63,8 @@ std::vector<SubFacts> facts_of(const Graph& g, const std::vector<SubGraph>& subs
     return facts;
 }
 
-// Why two neighbouring tasks are two (rules of the partition; LOWERING_DETAIL 5 in the order it applies them).
-std::string reason(const std::vector<SubGraph>& subs, const std::vector<SubFacts>& facts, Id a, Id b,
-                   const PartitionOptions& o) {
-    using cost::Core;
-    if (subs[a].core == Core::HUB || subs[b].core == Core::HUB) return "a reshape that moves data goes through global memory";
-    if (subs[a].core != subs[b].core)
-        return subs[a].core == Core::AIC ? "cube result that vector operations use" : "vector result that the cube uses";
-    if (facts[a].scoped || facts[b].scoped) return "sg_set_scope keeps them apart";
-    const int64_t both = facts[a].latency + facts[b].latency;
-    if (both > o.cycle_bound)
-        return "one task would exceed the bound of " + std::to_string(o.cycle_bound) + " cycles";
-    if (facts[a].succ.size() > 1 || facts[b].pred.size() > 1)
-        return "tiles do not match: a tile feeds several tasks, or a task needs several tiles";
-    return "merged tasks would be too few to run in parallel";
+CutSide side_of(const SubGraph& sub, const SubFacts& facts) {
+    return {sub.core == cost::Core::AIC, sub.core == cost::Core::HUB, facts.scoped, facts.latency, facts.pred.size(), facts.succ.size()};
 }
 
 // Bytes that `op` loads of the global tensor `t`.
@@ -93,20 +77,6 @@ int64_t read_bytes(const Graph& g, const Op& op, Id t) {
     int64_t sum = 0;
     for (Id out : op.out) sum += bytes_of(g.tensors[out].shape, g.tensors[t].dtype);
     return sum;
-}
-
-// Line that declares or first computes a tensor.
-std::string birth(const Program& program, Id tensor) {
-    for (const Body& body : program.bodies)
-        for (const Item& item : body.items) {
-            bool made = (item.kind == ItemKind::DECL || item.kind == ItemKind::SET) && item.a == tensor;
-            if (item.kind == ItemKind::OP) {
-                const Span outs = program.ops[item.a].outs;
-                made = std::count(program.id_at(outs), program.id_at(outs) + outs.count, tensor) > 0;
-            }
-            if (made && item.line != NONE) return program.lines[item.line];
-        }
-    return "the kernel";
 }
 
 std::array<int64_t, 5> load_key(const Graph& g, const Op& op, Id id, Id t) {
@@ -155,7 +125,8 @@ Crossings crossings_of(const Graph& g, const std::vector<SubGraph>& subs, const 
                     if (in.sub == out.sub) continue;
                     const Id to = is_move(in.code) ? computation(g, in, false) : in.src;
                     CrossingKey key{title(block, from), line_of(block, program, from), title(block, to),
-                                    line_of(block, program, to), reason(subs, facts, out.sub, in.sub, options)};
+                                    line_of(block, program, to), cut_reason(side_of(subs[out.sub], facts[out.sub]),
+                                               side_of(subs[in.sub], facts[in.sub]), options.cycle_bound)};
                     CrossingBytes& bytes = found[key];
                     if (written.insert({id, key}).second) {
                         const Tensor& tile = g.tensors[out.in.empty() ? t : out.in[0]];
@@ -169,61 +140,17 @@ Crossings crossings_of(const Graph& g, const std::vector<SubGraph>& subs, const 
     return found;
 }
 
-std::string breakdown_json(const Program& program, const std::vector<Leaf>& leaves,
-                           const std::vector<machine::LeafTiming>& timings, const std::vector<int64_t>& runs,
-                           const Crossings& crossings, const std::map<Id, TensorTraffic>& tensors, const Chip& chip,
-                           const machine::Idle& idle) {
-    std::vector<size_t> order;
-    for (size_t l = 0; l < leaves.size(); ++l)
-        if (runs[l]) order.push_back(l);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-        return timings[a].cycles * runs[a] > timings[b].cycles * runs[b];
-    });
-    std::vector<std::string> kinds, edges, rows;
-    for (size_t i = 0; i < std::min(order.size(), MOST_TASK_KINDS); ++i) {
-        const Leaf& leaf = leaves[order[i]];
-        const machine::LeafTiming& timing = timings[order[i]];
-        Json j, busy, peak;
-        for (int p = 0; p < cost::PIPES; ++p)
-            if (timing.busy[p]) busy.integer(cost::pipe_name(static_cast<cost::Pipe>(p)), timing.busy[p]);
-        for (int m = 0; m < MEMS; ++m)
-            if (leaf.peak[m]) peak.integer(mem_name(static_cast<Mem>(m)), leaf.peak[m]);
-        j.string("core", leaf.core == cost::Core::AIC ? "AIC" : "AIV").string("ops", leaf.note.ops);
-        j.string("label", leaf.note.label).string("line", leaf.note.line).integer("count", runs[order[i]]);
-        j.integer("cycles", timing.cycles).raw("pipe_busy_cycles", busy.text()).raw("peak_bytes", peak.text());
-        j.integer("gm_read_bytes", leaf.gm_read).integer("gm_write_bytes", leaf.gm_write).integer("spill_bytes", leaf.spill_bytes);
-        kinds.push_back(j.text());
-    }
-    std::vector<Crossings::const_iterator> found;
-    for (auto it = crossings.begin(); it != crossings.end(); ++it) found.push_back(it);
-    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-        return a->second.read + a->second.write > b->second.read + b->second.write;
-    });
-    for (size_t i = 0; i < std::min(found.size(), MOST_CROSSINGS); ++i) {
-        const auto& [key, bytes] = *found[i];
-        Json j;
-        j.string("from", key.from).string("from_line", key.from_line).string("to", key.to).string("to_line", key.to_line);
-        j.string("reason", key.reason).integer("tiles", bytes.tiles).integer("write_bytes", bytes.write).integer("read_bytes", bytes.read);
-        edges.push_back(j.text());
-    }
-    for (const auto& [id, traffic] : tensors) {
-        const TensorInfo& t = program.tensors[id];
-        Json j;
-        j.string("name", t.name.empty() ? "made in " + birth(program, id) : t.name).string("kind", traffic.argument ? "argument" : "slot");
-        j.integer("size_bytes", bytes_of(t.shape, t.dtype)).integer("read_bytes", traffic.read).integer("write_bytes", traffic.write);
-        rows.push_back(j.text());
-    }
-    Json capacity, waits, out;
-    waits.integer("predecessor", idle.predecessors).integer("schedule", idle.schedule);
-    waits.integer("bandwidth", idle.bandwidth).integer("no_task", idle.no_task);
-    out.raw("idle_cycles", waits.text());
-    for (int m = 0; m < MEMS; ++m)
-        if (chip.capacity[m]) capacity.integer(mem_name(static_cast<Mem>(m)), chip.capacity[m]);
-    out.raw("capacity_bytes", capacity.text());
-    out.raws("task_kinds", kinds).integer("task_kinds_left_out", static_cast<int64_t>(order.size() - kinds.size()));
-    out.raws("crossings", edges).integer("crossings_left_out", static_cast<int64_t>(found.size() - edges.size()));
-    out.raws("tensors", rows);
-    return out.text();
+TaskKind kind_of(const Leaf& leaf, const machine::LeafTiming& timing, int64_t count) {
+    TaskKind k{leaf.core == cost::Core::AIC, leaf.note, count, timing.cycles, leaf.gm_read, leaf.gm_write, leaf.spill_bytes, {}, {}};
+    for (int p = 0; p < cost::PIPES; ++p) k.busy.emplace_back(cost::pipe_name(static_cast<cost::Pipe>(p)), timing.busy[p]);
+    for (int m = 0; m < MEMS; ++m) k.peak.emplace_back(mem_name(static_cast<Mem>(m)), leaf.peak[m]);
+    return k;
+}
+
+Counts capacity_of(const Chip& chip) {
+    Counts out;
+    for (int m = 0; m < MEMS; ++m) out.emplace_back(mem_name(static_cast<Mem>(m)), chip.capacity[m]);
+    return out;
 }
 
 }  // namespace npu::plan

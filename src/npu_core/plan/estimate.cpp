@@ -122,9 +122,7 @@ public:
                 tasks[me].miss_bytes += fresh;
                 if (a.row_bytes > 0) tasks[me].miss_rows += fresh / a.row_bytes;
                 (tasks[me].core == Core::AIC ? totals_.miss_cube : totals_.miss_vector) += fresh;
-                TensorTraffic& seen = tensors_[e.tensor];
-                seen.argument = e.argument;
-                seen.read += a.bytes;
+                tensors_[e.tensor].read += a.bytes;
             }
             for (int32_t w : waits) {
                 tasks[w].successors.push_back(me);
@@ -136,9 +134,7 @@ public:
             for (const Access& a : root.writes[t]) {
                 const External& e = root.externals[a.external];
                 const Shape at = a.dyn == NONE ? a.at : plus(a.at, shift_[a.dyn]);
-                TensorTraffic& seen = tensors_[e.tensor];
-                seen.argument = e.argument;
-                seen.write += a.bytes;
+                tensors_[e.tensor].write += a.bytes;
                 traffic_.write(e.tensor, at, a.shape, device_task | (base + static_cast<int64_t>(t)));
                 if (e.argument) totals_.hbm_write += traffic_.touch(e.tensor, at, a.shape, a.bytes);
                 else if (slots_.insert(e.tensor).second)
@@ -334,15 +330,13 @@ std::string Planner::finish(const WalkNotes& notes) {
     out.raw("peak_bytes", peaks.text()).raw("pipe_busy_cycles", pipes.text()).string("bound_by", bound);
     out.strings("unmodelled", {unmodelled_.begin(), unmodelled_.end()}).strings("assumptions", {notes_out.begin(), notes_out.end()});
     out.strings("device_keys", {device_.used().begin(), device_.used().end()});
-    Crossings crossings;
-    for (const auto& [root, times] : executed_)
-        for (const auto& [key, bytes] : root->crossings) {
-            CrossingBytes& sum = crossings[key];
-            sum.write += bytes.write * times;
-            sum.read += bytes.read * times;
-            sum.tiles += bytes.tiles * times;
-        }
-    out.raw("breakdown", breakdown_json(p_, leaves_.leaves(), timings, runs, crossings, tensors_, chip_, run.idle));
+    Breakdown parts;
+    for (size_t l = 0; l < timings.size(); ++l) parts.kinds.push_back(kind_of(leaves_.leaves()[l], timings[l], runs[l]));
+    for (const auto& [root, times] : executed_) add_crossings(parts.crossings, root->crossings, times);
+    parts.tensors = tensors_;
+    parts.idle = run.idle;
+    parts.capacity = capacity_of(chip_);
+    out.raw("breakdown", breakdown_json(p_, parts));
     out.integer("instances", totals_.instances).raw("detail", detail.text());
     if (timeline_tasks_) out.raw("timeline", timeline(times, calibrated, launch_us).json());
     return out.text();

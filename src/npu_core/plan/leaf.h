@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "npu_core/plan/stages.h"
+#include "npu_core/program/breakdown.h"
 
 namespace npu::plan {
 
@@ -55,11 +56,6 @@ struct LeafOp {
     int64_t row_bytes = 0;  // moves: contiguous bytes in GM, 0 if the whole tile is one run
     int64_t gm_bytes = 0;   // moves between GM and the core: bytes that cross
     bool spill = false;
-};
-
-// What a leaf's operations are in the kernel.
-struct LeafNote {
-    std::string ops, label, line;      // names in order, each once; first semantic label; first line
 };
 
 struct Leaf {
