@@ -135,6 +135,9 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
+    if name == "__version__":
+        from importlib.metadata import version
+        return version("pypto_sim")
     if name in _MODULES:
         return _importlib.import_module(f"{__name__}.{name}")
     import difflib

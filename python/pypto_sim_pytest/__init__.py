@@ -93,6 +93,6 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.fixture
 def npu(request):
-    """The simulated NPU of this test: device, profile, launches, estimates, comparators, dump. See docs/bring_your_kernel.md."""
+    """The simulated NPU of this test: device, profile, launches, estimates, comparators, dump."""
     from pypto_sim.pytest_plugin import fixture_of
     return fixture_of(request.node)

@@ -25,13 +25,15 @@ def patch(patches: Patches) -> None:
     real_init, real_impl = library.Library.__init__, library.Library.impl
 
     def init(self: Any, ns: str, kind: str, dispatch_key: str = "") -> None:
-        real_init(self, ns, kind, NPU_KEYS.get(dispatch_key.lower(), dispatch_key))
-        self._pypto_npu = dispatch_key.lower() in NPU_KEYS
+        self._pypto_npu = dispatch_key.lower() in NPU_KEYS and not _by_torch()
+        real_init(self, ns, kind, NPU_KEYS[dispatch_key.lower()] if self._pypto_npu else dispatch_key)
 
     def impl(self: Any, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
+        if _by_torch():
+            return real_impl(self, op_name, fn, dispatch_key, **options)
         for_npu = dispatch_key.lower() in NPU_KEYS or (not dispatch_key and getattr(self, "_pypto_npu", False))
         key = NPU_KEYS.get(dispatch_key.lower(), dispatch_key) or self.dispatch_key
-        if not callable(fn) or fn is library.fallthrough_kernel or _by_torch():
+        if not callable(fn) or fn is library.fallthrough_kernel:
             return real_impl(self, op_name, fn, key if for_npu else dispatch_key, **options)
         name = op_name if isinstance(op_name, str) else op_name._schema.name
         qualified = f"{self.ns}::{name.split('::')[-1]}"
