@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "npu_core/plan/leaf.h"
 
@@ -34,7 +35,9 @@ struct Cycles {
 class Calibrated {
 public:
     explicit Calibrated(const Device& device);
-    Cycles cycles(const plan::Leaf& leaf, const plan::LeafOp& op) const;
+    Cycles cycles(const plan::Leaf& leaf, const plan::LeafOp& op) const;      // of the operation alone
+    // Of every operation of a leaf. 950: operations of one vector function share its cycles (cost/vector_function.cpp).
+    std::vector<Cycles> leaf_cycles(const plan::Leaf& leaf) const;
 
     const Device& device() const { return d_; }
 
@@ -47,6 +50,7 @@ private:
     Instr instr(const std::string& name) const;
     Cycles vector(const plan::Leaf& leaf, const plan::LeafOp& op) const;    // cost/vector.cpp
     Cycles reduce(const plan::Leaf& leaf, const plan::LeafOp& op) const;
+    void fuse(const plan::Leaf& leaf, std::vector<Cycles>& out) const;
     Cycles cube(const plan::Leaf& leaf, const plan::LeafOp& op) const;      // cost/cube.cpp
     Cycles move(const plan::Leaf& leaf, const plan::LeafOp& op) const;      // cost/mte.cpp
     // parameters read once
