@@ -28,6 +28,11 @@ class Launch:
     static: bool = False
 
 
+def by_hand(kernel: Any, specs: Sequence[Any], count: int = 1, resident: bool = False) -> Launch:
+    """A launch of a hand-written kernel."""
+    return Launch(kernel, specs, count, resident, static=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Chip:
     """What a tile rule may ask of the device."""

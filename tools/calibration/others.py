@@ -5,7 +5,7 @@ import math
 
 import pypto_sim as pypto
 
-from .launches import Chip, Launch
+from .launches import Chip, Launch, by_hand
 from .products import APART, rule
 from .reductions import kind
 from .streaming import first
@@ -49,7 +49,7 @@ def transpose(row: Row, chip: Chip) -> list[Launch]:
     def kernel(x: pypto.Tensor(), y: pypto.Tensor()):
         pypto.set_vec_tile_shapes(*tile)
         y[:] = pypto.permute(x, merged_perm)
-    return [Launch(kernel, [pypto.Spec(tuple(merged_shape), dtype), pypto.Spec(tuple(out), dtype)])]
+    return [by_hand(kernel, [pypto.Spec(tuple(merged_shape), dtype), pypto.Spec(tuple(out), dtype)])]
 
 
 def gather_elements(row: Row, chip: Chip) -> list[Launch]:
@@ -71,7 +71,7 @@ def gather_elements(row: Row, chip: Chip) -> list[Launch]:
         def scattered(table: pypto.Tensor(), at: pypto.Tensor(), out: pypto.Tensor()):
             pypto.set_vec_tile_shapes(max(1, one.tile[0] // 64), 8)
             out[:] = pypto.index_select(table, 0, at)
-        return [Launch(scattered, [pypto.Spec((elements(x), 1), dtype), pypto.Spec((count,), "int32"),
+        return [by_hand(scattered, [pypto.Spec((elements(x), 1), dtype), pypto.Spec((count,), "int32"),
                                    pypto.Spec((count, 1), dtype)])]
     tile = (1, max(x[dim], index[dim]), strip)
 
@@ -79,7 +79,7 @@ def gather_elements(row: Row, chip: Chip) -> list[Launch]:
     def kernel(table: pypto.Tensor(), at: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_vec_tile_shapes(*tile)
         out[:] = pypto.gather(table, 1, at)
-    return [Launch(kernel, [pypto.Spec((outer, x[dim], inner), dtype), pypto.Spec((outer, index[dim], inner), "int32"),
+    return [by_hand(kernel, [pypto.Spec((outer, x[dim], inner), dtype), pypto.Spec((outer, index[dim], inner), "int32"),
                             pypto.Spec((outer, index[dim], inner), dtype)])]
 
 
@@ -97,7 +97,7 @@ def top_rows(height: int, width: int, top: int, dtype: str, chip: Chip, softmax:
         best, where = pypto.topk(wide, top)
         values[:] = best if dtype == "fp32" else pypto.cast(best, kind(dtype))
         at[:] = where
-    return Launch(kernel, [pypto.Spec((height, columns), dtype), pypto.Spec((height, top), dtype),
+    return by_hand(kernel, [pypto.Spec((height, columns), dtype), pypto.Spec((height, top), dtype),
                            pypto.Spec((height, top), "int32")])
 
 
@@ -133,7 +133,7 @@ def hadamard(row: Row, chip: Chip) -> list[Launch]:
         pypto.set_vec_tile_shapes(tile)
         out[:] = compute(x)
     del cut
-    return [Launch(kernel, [pypto.Spec((count,), "fp16")] * 2)]
+    return [by_hand(kernel, [pypto.Spec((count,), "fp16")] * 2)]
 
 
 def conv2d(row: Row, chip: Chip) -> list[Launch]:
@@ -151,7 +151,7 @@ def conv2d(row: Row, chip: Chip) -> list[Launch]:
         tiles.set()
         c[:] = pypto.matmul(a, b, kind(out))
     dtype = row.dtype_of(0)
-    return [Launch(kernel, [pypto.Spec((m, k), dtype), pypto.Spec((k, n), dtype), pypto.Spec((m, n), out)])]
+    return [by_hand(kernel, [pypto.Spec((m, k), dtype), pypto.Spec((k, n), dtype), pypto.Spec((m, n), out)])]
 
 
 OPERATORS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pypto_sim as pypto
 
-from .launches import Chip, Launch
+from .launches import Chip, Launch, by_hand
 from .streaming import first, unary
 from .table import BYTES, Row, Unpredictable, elements
 from .tiles import Cut, merged, rows
@@ -46,7 +46,7 @@ def rms_norm(row: Row, chip: Chip) -> list[Launch]:
     def kernel(x: pypto.Tensor(), gamma: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_vec_tile_shapes(*cut.tile)
         out[:] = back(norm_of(fp32(x, dtype), width, fp32(gamma, dtype)), to)
-    made = [Launch(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((1, width), dtype),
+    made = [by_hand(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((1, width), dtype),
                             pypto.Spec((height, width), to)])]
     if row.n_kernels > 1 and row.counts_hold:
         made += [unary(height * width, dtype, lambda x: pypto.mul(x, 1.0), 1, chip)] * (row.n_kernels - 1)
@@ -74,7 +74,7 @@ def softmax(row: Row, chip: Chip) -> list[Launch]:
         wide = fp32(x, dtype)
         p = pypto.exp(pypto.sub(wide, pypto.amax(wide, dim=axis, keepdim=True)))
         out[:] = back(pypto.div(p, pypto.sum(p, dim=axis, keepdim=True)), dtype)
-    return [Launch(kernel, [spec, spec])]
+    return [by_hand(kernel, [spec, spec])]
 
 
 def columns(outer: int, length: int, inner: int, live_bytes: int, chip: Chip) -> Cut:
@@ -103,7 +103,7 @@ def dynamic_quant(row: Row, chip: Chip) -> list[Launch]:
         q, scale = quantised(fp32(x, dtype))
         out[:] = q
         scales[:] = scale
-    return [Launch(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((height, width), "int8"),
+    return [by_hand(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((height, width), "int8"),
                             pypto.Spec((height, 1), "fp32")])]
 
 
@@ -124,7 +124,7 @@ def add_norm_quant(row: Row, chip: Chip) -> list[Launch]:
         out[:] = q
         scales[:] = scale
     x = pypto.Spec((height, width), dtype)
-    return [Launch(kernel, [x, x, pypto.Spec((1, width), dtype), x, pypto.Spec((height, width), "int8"),
+    return [by_hand(kernel, [x, x, pypto.Spec((1, width), dtype), x, pypto.Spec((height, width), "int8"),
                             pypto.Spec((height, 1), "fp32")])]
 
 
@@ -141,12 +141,12 @@ def mean_all(row: Row, chip: Chip) -> list[Launch]:
         pypto.set_vec_tile_shapes(tall, width)
         out[:] = pypto.sum(fp32(x, dtype), dim=-1, keepdim=True)
     if height == 1:
-        return [Launch(kernel, [pypto.Spec((1, width), dtype), pypto.Spec((1, 1), "fp32")])]
+        return [by_hand(kernel, [pypto.Spec((1, width), dtype), pypto.Spec((1, 1), "fp32")])]
     if height > 1 << 20:
         raise Unpredictable("more partial sums than one kernel holds")
     small = unary(height, "fp32", lambda x: pypto.mul(x, 1.0), 1, chip)
-    return [Launch(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((height, 1), "fp32")]),
-            Launch(small.kernel, small.specs, resident=True)]
+    return [by_hand(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((height, 1), "fp32")]),
+            by_hand(small.kernel, small.specs, resident=True)]
 
 
 OPERATORS = {

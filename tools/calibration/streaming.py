@@ -10,7 +10,7 @@ from typing import Any
 
 import pypto_sim as pypto
 
-from .launches import Chip, Launch
+from .launches import Chip, Launch, by_hand
 from .table import BYTES, Row, Unpredictable, elements
 from .tiles import Cut, flat, merged, rows
 
@@ -37,7 +37,7 @@ def unary(count: int, dtype: str, compute: Callable[[Any], Any], temporaries: in
     def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_vec_tile_shapes(*cut.tile)
         out[:] = whole(x)
-    return Launch(kernel, [pypto.Spec((count,), dtype)] * 2)
+    return by_hand(kernel, [pypto.Spec((count,), dtype)] * 2)
 
 
 def mish(x):
@@ -74,7 +74,7 @@ def exp(row: Row, chip: Chip) -> list[Launch]:
     if row.n_kernels > 1 and row.counts_hold:
         chosen = steps[:2] + steps[2:3] * (row.n_kernels > 3) + steps[3:]
         made = [unary(count, dtype, step, 1, chip) for step in chosen]
-        return made[:1] + [Launch(m.kernel, m.specs, resident=True) for m in made[1:]]
+        return made[:1] + [by_hand(m.kernel, m.specs, resident=True) for m in made[1:]]
 
     def fused(x):
         if scale * logarithm != 1.0:
@@ -114,7 +114,7 @@ def maximum(row: Row, chip: Chip) -> list[Launch]:
     def kernel(x: pypto.Tensor(), y: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_vec_tile_shapes(*cut.tile)
         out[:] = compute(x, y)
-    return [Launch(kernel, specs)]
+    return [by_hand(kernel, specs)]
 
 
 def paired(a: list[int], b: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -173,10 +173,10 @@ def swiglu(row: Row, chip: Chip) -> list[Launch]:
         def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
             pypto.set_vec_tile_shapes(*cut.tile)
             out[:] = compute(pypto.view(x, [outer, half], [0, 0]), pypto.view(x, [outer, half], [0, half]))
-    main = Launch(kernel, specs)
+    main = by_hand(kernel, specs)
     if row.n_kernels > 1 and row.counts_hold:       # the slice copies the input once
         copy = unary(elements(shape), dtype, _copy, 0, chip)
-        return [copy, Launch(main.kernel, main.specs, resident=True)]
+        return [copy, by_hand(main.kernel, main.specs, resident=True)]
     return [main]
 
 
@@ -236,15 +236,15 @@ def rope(row: Row, chip: Chip) -> list[Launch]:
             pypto.assemble(high, [*at[:-1], half], target)
     x, y = (pypto.Spec(s, dtype) for s in shapes)
     angles = pypto.Spec(tables, dtype)
-    made = [Launch(kernel, [x, y, angles, angles, x, y])]
+    made = [by_hand(kernel, [x, y, angles, angles, x, y])]
     extra = max(0, row.n_kernels - 1)
     moves = min(extra, 4) if str(row.attrs.get("layout", 0)) == "1" else 0
     if moves:
-        made += [Launch(u.kernel, u.specs, count=moves // 2, resident=True)
+        made += [by_hand(u.kernel, u.specs, count=moves // 2, resident=True)
                  for u in (unary(elements(t), dtype, _copy, 0, chip) for t in (q, k))]
     if extra > moves:
         small = unary(positions * width, dtype, _copy, 0, chip)
-        made.append(Launch(small.kernel, small.specs, count=extra - moves, resident=True))
+        made.append(by_hand(small.kernel, small.specs, count=extra - moves, resident=True))
     return made
 
 

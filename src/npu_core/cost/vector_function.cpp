@@ -150,10 +150,10 @@ void Calibrated::fuse(const plan::Leaf& leaf, std::vector<Cycles>& out) const {
                     if (cols == 1 && m.cols > 1) by_row = true;      // one element per row, broadcast as it is loaded
                     else if (in_ub(leaf, t) && loaded.try_emplace(t, 1).second) ++loads;
                 }
-                size = std::max(size, dtype_size_bytes(x.dtype));
+                size = std::max<int64_t>(size, dtype_size_bytes(x.dtype));
             }
             const int32_t o = op.out[0];
-            size = std::max(size, dtype_size_bytes(leaf.tensors[o].dtype));
+            size = std::max<int64_t>(size, dtype_size_bytes(leaf.tensors[o].dtype));
             if (m.form == Form::ELEMENT && (outside[o] || !read[o])) ++stores;
         }
         const Member& m = members[ops.front()];

@@ -24,11 +24,10 @@ public:
         timing_.from.fill(-1);
         timing_.held_from.fill(-1);
         timing_.peak = leaf.peak;
-        cycles_.reserve(leaf.ops.size());
+        cycles_ = cost.leaf_cycles(leaf);
         for (int32_t i = 0; i < static_cast<int32_t>(leaf.ops.size()); ++i) {
             const plan::LeafOp& op = leaf.ops[i];
-            cycles_.push_back(cost.cycles(leaf, op));
-            if (pipe_of(op) == Pipe::MTE2) cycles_.back().busy *= read_factor;
+            if (pipe_of(op) == Pipe::MTE2) cycles_[i].busy *= read_factor;
             for (const plan::Operands* side : {&op.in, &op.out})
                 for (int32_t t : *side)
                     if (leaf.tensors[t].buffer >= 0) last_[leaf.tensors[t].buffer] = i;
