@@ -45,8 +45,8 @@ def rms_norm(row: Row, chip: Chip) -> list[Launch]:
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), gamma: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_vec_tile_shapes(*cut.tile)
-        out[:] = back(norm_of(fp32(x, dtype), width, fp32(gamma, dtype)), to)
-    made = [by_hand(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((1, width), dtype),
+        out[:] = back(norm_of(fp32(x, dtype), width, gamma), to)
+    made = [by_hand(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((1, width), "fp32"),
                             pypto.Spec((height, width), to)])]
     if row.n_kernels > 1 and row.counts_hold:
         made += [unary(height * width, dtype, lambda x: pypto.mul(x, 1.0), 1, chip)] * (row.n_kernels - 1)
@@ -120,11 +120,11 @@ def add_norm_quant(row: Row, chip: Chip) -> list[Launch]:
         pypto.set_vec_tile_shapes(*cut.tile)
         total = pypto.add(fp32(a, dtype), fp32(b, dtype))
         kept[:] = back(total, dtype)
-        q, scale = quantised(norm_of(total, width, fp32(gamma, dtype)))
+        q, scale = quantised(norm_of(total, width, gamma))
         out[:] = q
         scales[:] = scale
     x = pypto.Spec((height, width), dtype)
-    return [by_hand(kernel, [x, x, pypto.Spec((1, width), dtype), x, pypto.Spec((height, width), "int8"),
+    return [by_hand(kernel, [x, x, pypto.Spec((1, width), "fp32"), x, pypto.Spec((height, width), "int8"),
                             pypto.Spec((height, 1), "fp32")])]
 
 
@@ -141,7 +141,7 @@ def mean_all(row: Row, chip: Chip) -> list[Launch]:
         pypto.set_vec_tile_shapes(tall, width)
         out[:] = pypto.sum(fp32(x, dtype), dim=-1, keepdim=True)
     if height == 1:
-        return [by_hand(kernel, [pypto.Spec((1, width), dtype), pypto.Spec((1, 1), "fp32")])]
+        return [by_hand(kernel, [pypto.Spec((1, width), "fp32"), pypto.Spec((1, 1), "fp32")])]
     if height > 1 << 20:
         raise Unpredictable("more partial sums than one kernel holds")
     small = unary(height, "fp32", lambda x: pypto.mul(x, 1.0), 1, chip)

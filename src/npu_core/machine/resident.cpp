@@ -10,7 +10,8 @@ namespace {
 
 struct Unit {
     bool aic = false, aiv = false;
-    int32_t before = -1;      // unit of an earlier instance that hands it data
+    int32_t before = -1;      // unit that hands it data
+    int32_t after = -1;       // the one unit that it hands data to; -2: several
     int32_t cluster = -1;
     int32_t round = 0;        // place in the cluster's sequence
 };
@@ -37,12 +38,16 @@ std::vector<Unit> place_units(const DeviceTask& tasks, const plan::Chip& chip) {
     }
     for (const Task& t : tasks)
         for (int32_t s : t.successors)
-            if (t.leaf >= 0 && tasks[s].leaf >= 0 && tasks[s].unit != t.unit) units[tasks[s].unit].before = std::max(units[tasks[s].unit].before, t.unit);
+            if (t.leaf >= 0 && tasks[s].leaf >= 0 && tasks[s].unit != t.unit) {
+                units[tasks[s].unit].before = std::max(units[tasks[s].unit].before, t.unit);
+                int32_t& after = units[t.unit].after;
+                after = after == -1 || after == tasks[s].unit ? tasks[s].unit : -2;
+            }
     std::vector<int32_t> clusters(static_cast<size_t>(chip.aic), 0), vectors(static_cast<size_t>(chip.aiv), 0);
     for (size_t u = 0; u < units.size(); ++u) {
         Unit& unit = units[u];
         const Unit* before = unit.before >= 0 && unit.before < static_cast<int32_t>(u) ? &units[unit.before] : nullptr;
-        const bool alike = before && before->aic == unit.aic && before->aiv == unit.aiv;
+        const bool alike = before && before->after != -2 && before->aic == unit.aic && before->aiv == unit.aiv;
         std::vector<int32_t>& load = unit.aic ? clusters : vectors;    // of a unit without cube work: one vector core
         unit.cluster = alike ? before->cluster : least(load);
         unit.round = std::max(load[unit.cluster], before ? before->round + 1 : 0);

@@ -294,9 +294,12 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
         while (head[t] != t) t = head[t] = head[head[t]];
         return t;
     };
+    auto vector = [&](int32_t t) { return root.tasks[t].leaf >= 0 && root.tasks[t].core == cost::Core::AIV; };
     for (size_t t = 0; t < head.size(); ++t)
         for (int32_t s : root.tasks[t].successors)
             if (root.tasks[t].leaf >= 0 && root.tasks[s].leaf >= 0) {
+                // what one vector task prepares for several does not tie them to one core
+                if (root.tasks[t].successors.size() > 1 && vector(static_cast<int32_t>(t)) && vector(s)) continue;
                 const int32_t a = top(static_cast<int32_t>(t)), b = top(s);
                 head[std::max(a, b)] = std::min(a, b);
             }
