@@ -72,3 +72,18 @@ def test_same_process_is_as_before():
     before = list(sys.path), list(sys.meta_path)
     assert main(["run", str(SCRIPTS / "softmax_npu.py")]) == 0
     assert (sys.path, sys.meta_path) == before and "pypto" not in sys.modules
+
+
+def test_model_code(python):
+    out = python("-m", "pypto_sim", "run", SCRIPTS / "model_code.py").stdout
+    assert out.count("passed") == 5
+
+
+def test_a_test_file_that_calls_pytest(python, tmp_path):
+    script = tmp_path / "test_self.py"
+    script.write_text("import sys, pytest, pypto, torch\n"
+                      "@pytest.mark.skipif(not torch.npu.is_available(), reason='no NPU')\n"
+                      "def test_one():\n    assert torch.zeros(1, device='npu:0').is_npu and pypto.DT_FP32\n"
+                      "if __name__ == '__main__':\n    sys.exit(pytest.main(['-q', __file__]))\n")
+    assert "1 passed" in python("-m", "pypto_sim", "run", script, cwd=tmp_path).stdout
+    assert "1 passed" in python("-m", "pypto_sim", "run", "-m", "pytest", "-q", script, cwd=tmp_path).stdout

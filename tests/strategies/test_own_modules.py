@@ -33,7 +33,7 @@ def test_wrong_words_and_modules(file, tmp_path, capsys):
         compare(module)
     with pytest.raises(KeyError, match="unknown key of softmax 'tokns'.*Did you mean 'tokens'"):
         compare(file, set={"tokns": 1})
-    file.write_text(file.read_text().replace('"decode": Phase', '"one": Phase').replace('"prefill": Phase', '"two": Phase'))
+    file.write_text(file.read_text().replace('"decode": Phase', '"other": Phase'))
     with pytest.raises(KeyError, match="unknown phase of softmax 'decode'"):
         compare(file)
     assert main(["compare", str(tmp_path / "absent.py")]) == 2 and "no such strategy module" in capsys.readouterr().err
