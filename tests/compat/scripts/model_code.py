@@ -30,7 +30,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(0, 1) for t in self.qkv(x).chunk(3, -1))
-        scores = (q @ k.transpose(-1, -2)).masked_fill(self.mask, float("-inf"))
+        scores = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(self.mask, float("-inf"))
         assert scores.device.type == "npu"
         wide = torch.zeros(self.heads * 16, 64, device=x.device)
         wide[:, :16] = scores.reshape(-1, 16)
