@@ -1,27 +1,28 @@
-"""Kernels of attention: blocks of keys against a tile of queries, in fp32 scores.
+"""Kernels of attention: blocks of keys against a tile of queries, with the running maximum and sum in fp32.
 
-Queries of the heads that share keys are stacked as rows, so that decode with grouped heads is one product per block.
+The query rows of the heads that share keys are stacked in decode. Tile rule where a row names none: 128 query rows (all
+there are, if fewer), 512 keys a step for 64 rows and more, 1,024 below; a softmax tile takes a tenth of UB.
 """
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any
 
 import pypto_sim as pypto
 
 from .launches import Chip, Launch
+from .products import align
 from .table import Row, Unpredictable
-from .tiles import ceil, up
 
-FP32 = pypto.DT_FP32
-BLOCK = 512           # keys per step
-QUERY_ROWS = 128      # query rows per tile
+F32 = pypto.DT_FP32
+MASKED = -1e30
+Spec = pypto.Spec
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """batch sequences of kv_heads groups; `rows` stacked query rows per group (`queries` of each of `heads` heads);
-    width: contracted size of q and k; value: width of v; shared: v is part of the keys and read once."""
+    """batch sequences, `heads` query heads on `kv_heads` key heads; width: contracted size of q and k; value: of v;
+    shared: v is part of the keys; interleaved: the key heads of one position lie side by side."""
     batch: int
     heads: int
     kv_heads: int
@@ -31,11 +32,8 @@ class Problem:
     value: int
     causal: bool
     shared: bool
+    interleaved: bool
     dtype: str
-
-    @property
-    def rows(self) -> int:
-        return self.heads // self.kv_heads * self.queries
 
 
 def problem(row: Row) -> Problem:
@@ -47,72 +45,129 @@ def problem(row: Row) -> Problem:
         q = shapes[0]
         if len(shapes) >= 5:                       # q, q_rope, k, k_rope, v
             k, v = shapes[2], shapes[4]
-            return Problem(q[0], q[2], k[2], q[1], k[1], q[3] + shapes[1][3], v[3], causal, True, dtype)
+            return Problem(q[0], q[2], k[2], q[1], k[1], q[3] + shapes[1][3], v[3], causal, True, not bnsd, dtype)
         k = shapes[1]
-        return Problem(q[0], q[2], k[2], q[1], k[1], q[3], shapes[-1][3], causal, False, dtype)
+        return Problem(q[0], q[2], k[2], q[1], k[1], q[3], shapes[-1][3], causal, False, not bnsd, dtype)
     s = row.sizes
     if "D" not in s:
         raise Unpredictable(f"shape {row.shape!r} names no head size")
-    queries = row.query_length
     heads = s.get("Nq", s.get("N", 1))
     if "sparse" in s:
         return Problem(s.get("T", 1) * s.get("B", 1), heads, s.get("Nkv", 1), 1, s["sparse"], s["D"], s["D"] - 64,
-                       False, True, dtype)
+                       False, True, True, dtype)
+    queries = row.query_length
     if queries is None:
         raise Unpredictable(f"shape {row.shape!r} names no query length")
-    return Problem(s.get("B", 1), heads, s.get("Nkv", heads), queries, s.get("S1", queries), s["D"], s["D"], causal,
-                   False, dtype)
+    return Problem(s.get("B", 1), heads, s.get("Nkv", heads), queries, s.get("S1", s.get("S", queries)), s["D"], s["D"],
+                   causal, False, True, dtype)
 
 
-def kind(dtype: str) -> Any:
-    return getattr(pypto, f"DT_{dtype.upper()}")
+@dataclass(frozen=True, slots=True)
+class Cut:
+    rows: int          # query rows of a step
+    block: int         # keys of a step
+    vec: int           # rows of a softmax tile
+
+
+def cut(p: Problem, text: str, chip: Chip) -> Cut:
+    stacked = p.queries * (p.heads // p.kv_heads) if p.queries <= 8 else p.queries
+    rows = min(128, align(stacked, 16))
+    block = 512 if rows >= 64 else 1024
+    if found := re.search(r"(?:TILE_S1|S1_TILE)=(\d+)", text):
+        block = int(found.group(1))
+    elif found := re.search(r"CUBE_S1=(\d+)", text):
+        block = 2 * int(found.group(1))
+    if found := re.search(r"s2 split (\d+)", text):
+        block = int(found.group(1))
+    block = min(block, align(p.keys, 16))
+    return Cut(rows, block, rows_of(rows, block, chip))
+
+
+def rows_of(rows: int, width: int, chip: Chip) -> int:
+    """Rows of a vector tile: a power of two, for both vector cores of a cluster at least, of a tenth of UB in fp32."""
+    return 1 << max(0, min(rows // 2, chip.ub // 10 // (4 * width)).bit_length() - 1)
+
+
+def divisor(value: int, most: int) -> int:
+    """Largest divisor of `value` up to `most` that is a multiple of 16."""
+    return max(d for d in range(16, most + 1, 16) if value % d == 0)
 
 
 def attention(row: Row, chip: Chip) -> list[Launch]:
     p = problem(row)
-    groups = p.batch * p.kv_heads
-    tall = min(QUERY_ROWS, up(p.rows, 16))
-    rows = up(p.rows, 16) if p.rows < 16 else p.rows
-    block = min(BLOCK, up(p.keys, 16))
-    blocks = ceil(p.keys, block)
-    tiles = ceil(rows, tall)
-    deep = min(128, up(p.width, 16))
-    vec = (max(1, min(tall, 16384 // block)), block)
-    carried = (max(1, min(tall, 16384 // up(p.value, 64))), up(p.value, 64))     # tile of the output state
-    dtype = kind(p.dtype)
+    c = cut(p, row.tile_config, chip)
+    dtype = getattr(pypto, f"DT_{p.dtype.upper()}")
+    decode = p.queries <= 8
+    group = p.heads // p.kv_heads
+    heads, stacked = (p.kv_heads, group * p.queries) if decode else (p.heads, p.queries)
+    tiles = -(-stacked // c.rows)
     scale = p.width ** -0.5
-    key_rows = up(p.keys, 16)
+    # Whole rows of keys come into L1; L0 holds two buffers of both operands.
+    wide, deep = align(p.width, 16), align(c.block, 16)
 
-    @pypto.frontend.jit()
-    def kernel(q: pypto.Tensor(), k: pypto.Tensor(), v: pypto.Tensor(), out: pypto.Tensor()):
-        for g in pypto.loop(groups, name="groups", idx_name="g"):
-            for i in pypto.loop(tiles, name="rows", idx_name="i"):
-                m = l = o = None
-                query = pypto.view(q, [tall, p.width], [g * rows + i * tall, 0])
-                for j in range(blocks):
-                    pypto.set_cube_tile_shapes([tall, tall], [deep, up(p.width, deep)], [128, 128])
-                    pypto.set_vec_tile_shapes(*vec)
-                    keys = pypto.view(k, [block, p.width], [g * key_rows + j * block, 0])
-                    values = pypto.view(v, [block, p.value], [g * key_rows + j * block, 0])
-                    scores = pypto.mul(pypto.matmul(query, keys, FP32, b_trans=True), scale)
-                    top = pypto.amax(scores, dim=-1, keepdim=True)
-                    new = top if m is None else pypto.maximum(m, top)
-                    weights = pypto.exp(pypto.sub(scores, new))
-                    total = pypto.sum(weights, dim=-1, keepdim=True)
-                    pypto.set_cube_tile_shapes([tall, tall], [128, block], [128, 128])
-                    product = pypto.matmul(pypto.cast(weights, dtype), values, FP32)
-                    pypto.set_vec_tile_shapes(*carried)
-                    if m is None:
-                        l, o = total, product
-                    else:
-                        old = pypto.exp(pypto.sub(m, new))
-                        l = pypto.add(pypto.mul(l, old), total)
-                        o = pypto.add(pypto.mul(o, old), product)
-                    m = new
-                pypto.assemble(pypto.cast(pypto.div(o, l), dtype), [g * rows + i * tall, 0], out)
-    spec = pypto.Spec
-    return [Launch(kernel, [spec((groups * rows, p.width), p.dtype), spec((groups * key_rows, p.width), p.dtype),
-                            spec((groups * key_rows, p.value), p.dtype), spec((groups * rows, p.value), p.dtype)])]
+    def tiles_of(k: int, n: int, in_l1: int) -> tuple[list[int], list[int], list[int]]:
+        columns = min(256, n)
+        return [c.rows] * 2, [divisor(k, 32768 // (2 * max(c.rows, columns))), divisor(k, in_l1)], [columns] * 2
+
+    qk, pv = tiles_of(wide, deep, 576), tiles_of(deep, align(p.value, 16), 512)
+    options = {"cube_l1_reuse_setting": {-1: 8}}      # the output tiles of a step share their left operand
+
+    @pypto.frontend.jit(pass_options=options)
+    def kernel(q: pypto.Tensor(), k: pypto.Tensor(), v: pypto.Tensor(), mask: pypto.Tensor(), out: pypto.Tensor()):
+        m = pypto.tensor([c.rows, 1], F32, "m")
+        total = pypto.tensor([c.rows, 1], F32, "l")
+        o = pypto.tensor([c.rows, p.value], F32, "o")
+
+        def keys(t, b, h, j, width):
+            head = h if decode else h // group
+            at = [b * p.keys, head * p.width] if p.interleaved else [(b * p.kv_heads + head) * p.keys, 0]
+            return pypto.view(t, [c.block, width], [at[0] + j * c.block, at[1]])
+
+        pypto.experimental.set_operation_options(combine_axis=True)
+        for b in pypto.loop(p.batch, name="batch", idx_name="b"):
+            for h in pypto.loop(heads, name="heads", idx_name="h"):
+                for i in pypto.loop(tiles, name="rows", idx_name="i"):
+                    seen = p.keys
+                    if p.causal and not decode:
+                        seen = pypto.min((i + 1) * c.rows + (p.keys - p.queries), p.keys)
+                    for j in pypto.loop((seen + c.block - 1) // c.block, name="keys", idx_name="j"):
+                        at = ((b * heads + h) * tiles + i) * c.rows
+                        pypto.set_cube_tile_shapes(*qk)
+                        pypto.set_vec_tile_shapes(c.vec, c.block)
+                        pypto.set_pass_options(sg_set_scope=-1)
+                        query = pypto.view(q, [c.rows, p.width], [at, 0])
+                        s = pypto.matmul(query, keys(k, b, h, j, p.width), F32, b_trans=True)
+                        pypto.set_pass_options(sg_set_scope=1)
+                        s = pypto.mul(s, scale)
+                        if p.causal and not decode and pypto.is_loop_end(j):
+                            s = pypto.add(s, mask)
+                        top = pypto.amax(s, -1, True)
+                        first, last = pypto.is_loop_begin(j), pypto.is_loop_end(j)
+                        if not first:
+                            top = pypto.maximum(m, top)
+                        w = pypto.exp(pypto.sub(s, top))
+                        part = pypto.sum(w, -1, True)
+                        w = pypto.cast(w, dtype)
+                        if not first:
+                            old = pypto.exp(pypto.sub(m, top))
+                            part = pypto.add(pypto.mul(total, old), part)
+                        pypto.set_cube_tile_shapes(*pv)
+                        pypto.set_pass_options(sg_set_scope=-1)
+                        y = pypto.matmul(w, keys(k if p.shared else v, b, h, j, p.value), F32)
+                        pypto.set_vec_tile_shapes(rows_of(c.rows, p.value, chip), p.value)
+                        pypto.set_pass_options(sg_set_scope=2)
+                        if not first:
+                            y = pypto.add(pypto.mul(o, old), y)
+                        if last:
+                            pypto.assemble(pypto.cast(pypto.div(y, part), dtype), [at, 0], out)
+                        else:
+                            m[:], total[:], o[:] = top, part, y
+
+    rows = p.batch * heads * tiles * c.rows
+    width = p.width * p.kv_heads if p.interleaved else p.width
+    lines = p.batch * p.keys * (1 if p.interleaved else p.kv_heads)
+    return [Launch(kernel, [Spec((rows, p.width), dtype), Spec((lines, width), dtype), Spec((lines, width), dtype),
+                            Spec((c.rows, c.block), F32), Spec((rows, p.value), dtype)], static=True)]
 
 
 OPERATORS = dict.fromkeys(("flash_attention", "gqa", "mha", "mla", "sparse_flash_mla_decode", "mla_decode"), attention)

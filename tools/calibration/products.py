@@ -1,7 +1,7 @@
 """Matrix products: plain, quantised, grouped and block-scaled.
 
-Tile rule where a row names no tile: of the output tiles up to 256 x 256 that fit L0C, the one with the fewest rounds over
-the cores times its longer half, cube or loads; k of 512 bytes in L1, and of what half of L0 holds in L0.
+Tile rule where a row names no tile: of the output tiles up to 256 x 256 that fit L0C, the one with the fewest rounds
+over the cores times its longer half, cube or loads; k of 512 bytes in L1, and of what half of L0 holds in L0.
 """
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def options(row: Row) -> dict[str, Any]:
 
 def product(m: int, k: int, n: int, dtype: Any, out: Any, tile: Tile, pass_options: dict[str, Any],
             b_trans: bool = False, blocked: bool = False, cores: int = 0) -> Launch:
-    """c = a b. blocked: b is stored by column blocks of the tile (zN). cores: the last round of tiles is cut for them."""
+    """c = a b. blocked: b is stored by column blocks of the tile (zN). cores: they share the last round of tiles."""
     columns = align(n, tile.n) if blocked else n
     whole = n
     if cores and (tiles := ceil(m / tile.m) * ceil(n / tile.n)) > cores and tiles % cores:
@@ -187,31 +187,51 @@ def quant_matmul(row: Row, chip: Chip) -> list[Launch]:
 
 
 def weight_quant_batch_matmul(row: Row, chip: Chip) -> list[Launch]:
-    """Weights are cast, shifted and scaled on the way into the product."""
+    """Equal column strips over the clusters: weights are cast on the way into the product, whose columns are scaled; an
+    offset adds the rows' sums times it."""
     a, b = row.shapes[0], row.shapes[1]
     m, k, n = a[-2], a[-1], b[-1]
     dtype = TYPES[row.dtype_of(0)]
     offset = len(row.shapes) > 3 and row.shapes[3] is not None
-    tile = tile_of(row, m, k, n, 2, chip)
-    rows = max(1, min(64, 16384 // (tile.n * 4)))
+    rounds = ceil(n / (chip.aic * 128))
+    strip = min(128, align(ceil(n / (chip.aic * rounds)), 32))
+    tm = min(128, align(m, 16))
+    k0 = max(16, 32768 // (2 * max(tm, strip)) // 16 * 16)
+    tile = Tile(tm, strip, k0, max(k0, chip.l1 // 2 // (2 * (tm + strip)) // k0 * k0))
+    rows = max(8, (16384 if dtype is F16 else 8192) // strip // 8 * 8)
+    if chip.is_950:                               # a tile of weights goes from UB straight to its place in L1
+        rows = k0 = min(128, k0)
+        tile = Tile(tm, strip, k0, k0)
+    strips = ceil(n / strip)
+    # the 950 hands weights from UB to L1, as much of K at a time as half of L1 holds; A2/A3 goes by way of GM
+    part = chip.l1 // 2 // (2 * strip) // rows * rows if chip.is_950 else k
 
     @pypto.frontend.jit(pass_options=APART)
-    def kernel(x: pypto.Tensor(), w: pypto.Tensor(), scale: pypto.Tensor(), shift: pypto.Tensor(), c: pypto.Tensor()):
-        tile.set()
-        pypto.set_vec_tile_shapes(rows, tile.n)
-        wide = pypto.cast(w, F16)
-        if dtype is not F16:
-            wide = pypto.cast(wide, F32)
-        if offset:
-            wide = pypto.add(wide, shift)
-        wide = pypto.mul(wide, scale)
-        if dtype is not F16:
-            wide = pypto.cast(wide, dtype)
-        c[:] = pypto.matmul(x, wide, dtype)
+    def kernel(x: pypto.Tensor(), w: pypto.Tensor(), scale: pypto.Tensor(), sums: pypto.Tensor(), c: pypto.Tensor()):
+        pypto.experimental.set_operation_options(combine_axis=True)
+        for j in pypto.loop(strips, name="strips", idx_name="j"):
+            tile.set()
+            y = None
+            for at in range(0, k, part):
+                deep = min(part, k - at)
+                pypto.set_vec_tile_shapes(rows, strip)
+                pypto.set_pass_options(sg_set_scope=1)
+                wide = pypto.cast(pypto.view(w, [deep, strip], [at, j * strip]), F16)
+                if dtype is not F16:
+                    wide = pypto.cast(pypto.cast(wide, F32), dtype)
+                pypto.set_pass_options(sg_set_scope=-1)
+                more = pypto.matmul(pypto.view(x, [m, deep], [0, at]), wide, F32)
+                pypto.set_pass_options(sg_set_scope=2)
+                pypto.set_vec_tile_shapes(min(tm, rows), strip)
+                y = more if y is None else pypto.add(y, more)
+            if offset:
+                y = pypto.add(y, pypto.view(sums, [m, strip], [0, j * strip]))
+            y = pypto.mul(y, pypto.view(scale, [1, strip], [0, j * strip]))
+            pypto.assemble(pypto.cast(y, dtype), [0, j * strip], c)
 
-    side = F16 if dtype is F16 else F32
-    return [Launch(kernel, [Spec((m, k), dtype), Spec((k, n), I8), Spec((1, n), side), Spec((1, n), side),
-                            Spec((m, n), dtype)], static=True)]
+    whole = strips * strip
+    return [Launch(kernel, [Spec((m, k), dtype), Spec((k, whole), I8), Spec((1, whole), F32), Spec((m, whole), F32),
+                            Spec((m, whole), dtype)], static=True)]
 
 
 def groups_of(row: Row) -> list[int]:
@@ -241,8 +261,8 @@ def grouped_matmul(row: Row, chip: Chip) -> list[Launch]:
             start += count
 
     total = sum(groups)
-    return [Launch(kernel, [Spec((total, k), dtype), Spec((len(groups) * (n if trans else k), k if trans else n), dtype),
-                            Spec((total, n), dtype)], static=True)]
+    weights = (len(groups) * n, k) if trans else (len(groups) * k, n)
+    return [Launch(kernel, [Spec((total, k), dtype), Spec(weights, dtype), Spec((total, n), dtype)], static=True)]
 
 
 def scaled(m: int, k: int, n: int, groups: int, a_type: Any, b_type: Any, tile: Tile) -> Launch:

@@ -90,7 +90,7 @@ OPTIONS: dict[str, dict[str, Option]] = {
         "cube_l1_reuse_setting": _dict(effect=PLAN),
         "cube_nbuffer_setting": _dict(default={"DEFAULT": 1}, effect=PLAN),
         "sg_set_scope": Option(lambda v: _int(v) or isinstance(v, (tuple, list)) and len(v) == 3 and _int(v[0]),
-                               "an int or (id, bool, bool)"),
+                               "an int or (id, bool, bool)", effect=PLAN),
         "sg_set_ooo_scope": Option(lambda v: _int(v) and (int(v) == -1 or 1 <= int(v) <= 100000),
                                    "-1 or 1 to 100000", versions=_NEW),
         "ooo_sched_mode": Option(lambda v: v in ("", "GAPMIN", "HLF"), "'', 'GAPMIN', 'HLF'", versions=_NEW),
@@ -128,7 +128,7 @@ OPTIONS: dict[str, dict[str, Option]] = {
                                         effect="tolerance of golden data"),
     },
     "operation": {
-        "combine_axis": _bool(effect="less UB for operands whose last axis is 1"),
+        "combine_axis": _bool(effect="less UB and one block a row for operands whose last axis is 1"),
         "force_combine_axis": _bool(versions=_OLD),
     },
 }

@@ -78,6 +78,11 @@ Cycles Calibrated::vector(const plan::Leaf& leaf, const plan::LeafOp& op) const 
     if (op.code == Code::EXPAND && op.in.size() == 1) {
         const Shape &from = leaf.tensors[op.in[0]].exact, &to = leaf.tensors[op.out[0]].exact;
         if (from.rank && from[from.rank - 1] == 1 && to[to.rank - 1] != 1) {
+            if (op.inlined) {   // one block per row; the reader repeats it by a stride of zero
+                const Instr brcb = instr("vbrcb");
+                const double fills = std::ceil(static_cast<double>(from.count()) / 8);
+                return {static_cast<int64_t>(std::ceil(fills + barrier_)), static_cast<int64_t>(std::max(0.0, brcb.fixed - barrier_)), 0};
+            }
             const double rows = static_cast<double>(to.count()) / static_cast<double>(to[to.rank - 1]);
             const double per = std::ceil(static_cast<double>(to[to.rank - 1] * dtype_size_bytes(type)) / 256.0);
             if (is_950_)

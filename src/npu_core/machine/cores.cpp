@@ -1,6 +1,6 @@
-// Tasks over cores under the AICPU. The tasks of a DeviceTask are served in one order, by the earliest start that the graph
-// and the nominal latencies allow: a task goes to the core of its type, and to the scheduler thread, that is free first. The
-// order does not depend on the device's rates, so that a faster part never delays the whole.
+// Tasks over cores under the AICPU. The tasks of a DeviceTask are served in one order, by the earliest start that the
+// graph and the nominal latencies allow: a task goes to the core of its type, and to the scheduler thread, that is free
+// first. The order does not depend on the device's rates, so that a faster part never delays the whole.
 #include <algorithm>
 #include <queue>
 

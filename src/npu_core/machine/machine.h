@@ -16,7 +16,8 @@ struct LeafTiming {
     int64_t cycles = 0;                               // from the task's start to its end
     std::array<int64_t, cost::PIPES> busy{};
     std::array<int64_t, cost::PIPES> from{}, until{};         // when a pipe is taken first and given back; 0, 0: unused
-    std::array<int64_t, plan::MEMS> held_from{}, held_until{}, peak{};   // memory: first allocation, last release
+    // Memory: first allocation, last release; the first and the last cycle with more than half of it taken. -1: never.
+    std::array<int64_t, plan::MEMS> held_from{}, held_until{}, half_from{}, half_until{};
     int64_t read_bytes = 0;                           // GM to the core
     int64_t beside_reads = 0;                         // cycles beyond its reads where reads are slow
     int64_t latency = 0;                              // nominal cycles, independent of the device: the order of tasks

@@ -8,6 +8,8 @@ namespace npu::machine {
 
 namespace {
 
+constexpr int32_t AHEAD = 2;  // units that one side of a cluster may be ahead of the other
+
 struct Unit {
     bool aic = false, aiv = false;
     int32_t before = -1;      // unit that hands it data
@@ -18,7 +20,7 @@ struct Unit {
 
 struct CoreState {
     std::array<int64_t, cost::PIPES> free{};
-    std::array<int64_t, plan::MEMS> held{}, peak{};
+    std::array<int64_t, plan::MEMS> held{}, half{};   // a memory is in use, is more than half full until then
     bool used = false;
     int32_t tasks = 0;
     int64_t end = 0;              // of the latest task
@@ -64,8 +66,8 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
     if (times) times->resize(tasks.size());
     const std::vector<Unit> units = place_units(tasks, chip);
     const int32_t per_cluster = std::max(1, chip.aiv / std::max(1, chip.aic));
-    // Step of a task: the round of its unit, and after its predecessors; one step of a unit apart, the cores of a cluster
-    // work on neighbouring units at the same time.
+    // Step of a task: the round of its unit, and after its predecessors. Where work changes sides it is AHEAD steps later:
+    // the cores of a cluster work on different units at the same time.
     std::vector<int32_t> open(tasks.size()), step(tasks.size(), 0), queue, core(tasks.size(), -1);
     for (size_t t = 0; t < tasks.size(); ++t) {
         if (tasks[t].leaf >= 0) step[t] = units[tasks[t].unit].round;
@@ -74,7 +76,8 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
     for (size_t head = 0; head < queue.size(); ++head) {
         const int32_t t = queue[head];
         for (int32_t s : tasks[t].successors) {
-            step[s] = std::max(step[s], step[t] + (tasks[t].leaf >= 0));
+            const bool crosses = tasks[t].leaf >= 0 && tasks[s].leaf >= 0 && tasks[s].core != tasks[t].core;
+            step[s] = std::max(step[s], step[t] + (tasks[t].leaf < 0 ? 0 : crosses ? AHEAD : 1));
             if (--open[s] == 0) queue.push_back(s);
         }
     }
@@ -123,17 +126,22 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
             CoreState& c = cores[core[t]];
             const int64_t cycles = cycles_with(leaf, reads[t]), late = cycles - leaf.cycles;
             int64_t start = ready[t];
+            // Slow reads move what follows them: a moment comes later by as much as of the reads lies before it.
+            const int64_t reading = std::max<int64_t>(1, leaf.until[static_cast<int>(cost::Pipe::MTE2)]);
+            auto moved = [&](int64_t at) { return late == 0 ? at : at + (at >= reading ? late : late * at / reading); };
             for (int p = 0; p < cost::PIPES; ++p)
-                if (leaf.from[p] >= 0) start = std::max(start, c.free[p] - leaf.from[p]);
+                if (leaf.from[p] >= 0) start = std::max(start, c.free[p] - moved(leaf.from[p]));
             for (int m = 0; m < plan::MEMS; ++m)
-                if (leaf.held_from[m] >= 0 && chip.capacity[m] && c.peak[m] + leaf.peak[m] > chip.capacity[m])
-                    start = std::max(start, c.held[m] - leaf.held_from[m]);
+                if (leaf.held_from[m] >= 0) {
+                    start = std::max(start, c.half[m] - moved(leaf.held_from[m]));
+                    if (leaf.half_from[m] >= 0) start = std::max(start, c.held[m] - moved(leaf.half_from[m]));
+                }
             for (int p = 0; p < cost::PIPES; ++p)
                 if (leaf.from[p] >= 0) c.free[p] = start + leaf.until[p] + late;
             for (int m = 0; m < plan::MEMS; ++m)
                 if (leaf.held_from[m] >= 0) {
                     c.held[m] = std::max(c.held[m], start + leaf.held_until[m] + late);
-                    c.peak[m] = leaf.peak[m];
+                    if (leaf.half_from[m] >= 0) c.half[m] = std::max(c.half[m], start + leaf.half_until[m] + late);
                 }
             c.used = true;
             end = start + cycles;

@@ -241,7 +241,9 @@ std::string Planner::finish(const WalkNotes& notes) {
         const double gbs_to_bpc = 1 / ghz;       // GB/s over GHz: bytes per cycle
         const bool cube = totals_.aic > 0;       // numbers that only cube work needs are read, and reported, with it
         const double cube_rate = cube ? device_["chip_bandwidth.hbm_gbs"] * device_.get("chip_bandwidth.hbm_eff_read", 0.9) : 1;
-        const machine::Pools pools{device_["chip_bandwidth.l2_read_gbs"] * gbs_to_bpc, cube_rate * gbs_to_bpc,
+        // The measured rate is what the ports of the cube cores draw; the documented one is the pool's.
+        const double l2_read = std::max(device_["chip_bandwidth.l2_read_gbs"], device_.get("chip_bandwidth.l2_read_gbs_alt", 0));
+        const machine::Pools pools{l2_read * gbs_to_bpc, cube_rate * gbs_to_bpc,
                                    device_["stream_model.hbm_read_gbs"] * gbs_to_bpc, cube ? device_.get("latency.hbm_row_cycles", 0) : 0};
         std::vector<std::vector<machine::TaskTime>>* wanted = timeline_tasks_ ? &times : nullptr;
         if (resident_) {
@@ -265,7 +267,7 @@ std::string Planner::finish(const WalkNotes& notes) {
         const double cube_part = static_cast<double>(totals_.miss_cube) / misses;
         const double hbm_us = static_cast<double>(totals_.hbm_read) * (cube_part / cube_rate + (1 - cube_part) / vector_rate) * 1e-3 + std::min(w, absorb) / l2_write * 1e-3 +
                               std::max(0.0, w - absorb) / write_rate * 1e-3;
-        const double l2_us = static_cast<double>(totals_.gm_read + totals_.gm_write) / device_["chip_bandwidth.l2_read_gbs"] * 1e-3;
+        const double l2_us = std::max(static_cast<double>(totals_.gm_read) / l2_read, static_cast<double>(totals_.gm_write) / l2_write) * 1e-3;
         time_us = launch_us + std::max({core_us, hbm_us, l2_us});
         auto share = [&](const cost::Pipe p, int cores) { return static_cast<double>(busy[static_cast<int>(p)]) / cores; };
         if (launch_us > std::max({core_us, hbm_us, l2_us})) bound = "launch";

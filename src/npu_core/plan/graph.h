@@ -62,6 +62,7 @@ struct Matmul {
 struct Op {
     Code code;
     bool dead = false, keep = false;      // keep: an L1 view of a matrix product, never redundant
+    bool inlined = false;                 // EXPAND that its reader does by its own addressing
     Mem to = Mem::NONE;                   // VIEW: explicit target
     std::vector<Id> in, out;
     Shape at;                             // VIEW, ASSEMBLE and moves: window offset

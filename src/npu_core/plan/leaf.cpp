@@ -83,6 +83,11 @@ struct Builder {
         if (op.code == Code::UB_COPY_L1 && s.core == cost::Core::AIC) pipe = Pipe::MTE2;   // charged to the core that waits
         if (op.code == Code::L0C_COPY_UB && s.core == cost::Core::AIV) pipe = Pipe::MTE2;
         LeafOp& made = push(op.code, pipe, in, out, op.latency, op.src);
+        if (op.inlined) {
+            made.inlined = true;
+            LeafTensor& blocks = leaf.tensors[out[0]];
+            if (blocks.shape.rank) blocks.shape[blocks.shape.rank - 1] = std::min<int64_t>(blocks.shape[blocks.shape.rank - 1], 32 / dtype_size_bytes(blocks.dtype));
+        }
         if (op.code == Code::COPY_IN || op.code == Code::TRANSPOSE_MOVEIN) {
             const Tensor& t = g.tensors[op.out[0]];
             traffic(made, t.shape, g.tensors[op.in[0]].shape, dtype_size_bytes(t.dtype));
@@ -205,7 +210,7 @@ std::vector<int64_t> signature(const Graph& g, const SubGraph& s) {
     };
     for (Id id : s.ops) {
         const Op& op = g.ops[id];
-        sig.push_back(1000 + static_cast<int64_t>(op.code));
+        sig.push_back(1000 + static_cast<int64_t>(op.code) + (op.inlined ? 1000 : 0));
         for (Id t : op.in) put_tensor(t);
         sig.push_back(-2);
         for (Id t : op.out) put_tensor(t);

@@ -56,6 +56,7 @@ struct LeafOp {
     int64_t row_bytes = 0;  // moves: contiguous bytes in GM, 0 if the whole tile is one run
     int64_t gm_bytes = 0;   // moves between GM and the core: bytes that cross
     bool spill = false;
+    bool inlined = false;   // EXPAND: only one block per row is filled
 };
 
 struct Leaf {

@@ -77,6 +77,11 @@ RunOptions parse_options(const std::string& json) {
         if (auto it = t.find("-1"); it != t.end() || (it = t.find("DEFAULT")) != t.end())
             o.partition.vec_nbuffer = static_cast<int>(it->second);
     }
+    if (auto text = value_of(json, "combine_axis")) o.combine_axis = text->find("true") != std::string::npos;
+    if (auto text = value_of(json, "sg_set_scope")) {          // id, or [id, flag, flag]; below zero: none
+        const size_t digits = text->find_first_of("-0123456789");
+        if (auto v = digits == std::string::npos ? std::nullopt : number(text->substr(digits)); v && *v >= 0) o.scope = static_cast<int32_t>(*v);
+    }
     if (auto v = default_of("cube_l1_reuse_setting")) o.partition.cube_l1_reuse = static_cast<int>(*v);
     if (auto v = default_of("cube_nbuffer_setting")) o.partition.cube_nbuffer = static_cast<int>(*v);
     return o;

@@ -9,6 +9,8 @@ namespace npu::plan {
 struct RunOptions {
     PartitionOptions partition;
     int64_t stitch_max = 128;
+    bool combine_axis = false;                 // last-axis broadcasts are part of the operation that reads them
+    int32_t scope = -1;                        // sg_set_scope; below zero: none
 };
 
 RunOptions parse_options(const std::string& json);

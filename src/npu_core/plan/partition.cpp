@@ -117,6 +117,17 @@ private:
                 if (best >= 0) uf.join(best, static_cast<int32_t>(i));
             }
         }
+        // Edges inside a scope join computations of one core type; moves go with what they serve.
+        for (size_t i = 0; i < n; ++i) {
+            const Op& op = g_.ops[g_.order[i]];
+            if (op.scope < 0) continue;
+            for (Id t : op.in)
+                for (Id p : g_.tensors[t].producers) {
+                    const cost::Core a = cost::info(g_.ops[p].code).core, b = cost::info(op.code).core;
+                    if (g_.ops[p].scope == op.scope && a == b && a != cost::Core::ANY)
+                        uf.join(index_[p], static_cast<int32_t>(i));
+                }
+        }
         // Node cycles are absorbed: strongly connected nodes become one.
         bool again = true;
         while (again) {

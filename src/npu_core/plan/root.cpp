@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "npu_core/plan/options.h"
+
 namespace npu::plan {
 
 int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
@@ -165,6 +167,19 @@ void reduce_edges(std::vector<Call>& calls) {   // drop an edge whose target ano
         for (int32_t s : calls[i].succ) calls[s].pred.push_back(static_cast<int32_t>(i));
 }
 
+// Options in force where each tile operation was called: scope, broadcasts as part of their readers.
+void set_options(Graph& g, const Block& block, const Program& program) {
+    std::map<Id, RunOptions> known;
+    for (Op& op : g.ops) {
+        const Id options = op.src == NONE ? NONE : block.ops[op.src].options;
+        if (options == NONE) continue;
+        auto [it, added] = known.try_emplace(options);
+        if (added) it->second = parse_options(program.options[options]);
+        op.scope = it->second.scope;
+        op.inlined = it->second.combine_axis && op.code == Code::EXPAND;
+    }
+}
+
 }  // namespace
 
 Root plan_root(const Program& program, const std::vector<Visit>& visits, const std::vector<Shape>& offsets,
@@ -184,6 +199,7 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
     assign_memory(g, chip);
     remove_redundant(g);
     detour_view_assemble(g);
+    set_options(g, block, program);
     std::vector<SubGraph> subs = partition(g, block, options, chip);
     generate_moves(g, subs, chip);
     root.crossings = crossings_of(g, subs, block, program, options);
@@ -230,6 +246,7 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
         return static_cast<int32_t>(nodes.size()) - 1;
     };
     const size_t count = nodes.size();
+    size_t outer = count;                          // from here on hubs in front of all and behind all
     {
         std::map<std::vector<int32_t>, std::vector<int32_t>> shared;
         for (size_t i = 0; i < count; ++i)
@@ -243,6 +260,7 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
             nodes[h].pred = static_cast<int32_t>(p);
             for (int32_t x : preds) nodes[x].succ = {h};
         }
+        outer = nodes.size();
         std::vector<int32_t> heads, tails;
         for (size_t i = 0; i < count; ++i) {
             if (nodes[i].pred == 0) heads.push_back(static_cast<int32_t>(i));
@@ -290,6 +308,12 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
     }
     std::vector<int32_t> head(root.tasks.size());
     for (size_t t = 0; t < head.size(); ++t) head[t] = static_cast<int32_t>(t);
+    std::vector<char> joins(root.tasks.size(), 1);
+    for (size_t i = 0; i < nodes.size(); ++i)      // of the hubs those join that stand for edges between tasks
+        joins[task_of[i]] = nodes[i].core != cost::Core::HUB;
+    for (size_t i = 0; i < count; ++i)
+        for (int32_t s : nodes[i].succ)
+            if (nodes[i].core != cost::Core::HUB && static_cast<size_t>(s) >= count && static_cast<size_t>(s) < outer) joins[task_of[s]] = 1;
     auto top = [&](int32_t t) {
         while (head[t] != t) t = head[t] = head[head[t]];
         return t;
@@ -297,16 +321,18 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
     auto vector = [&](int32_t t) { return root.tasks[t].leaf >= 0 && root.tasks[t].core == cost::Core::AIV; };
     for (size_t t = 0; t < head.size(); ++t)
         for (int32_t s : root.tasks[t].successors)
-            if (root.tasks[t].leaf >= 0 && root.tasks[s].leaf >= 0) {
+            if (joins[t] && joins[s]) {
                 // what one vector task prepares for several does not tie them to one core
                 if (root.tasks[t].successors.size() > 1 && vector(static_cast<int32_t>(t)) && vector(s)) continue;
                 const int32_t a = top(static_cast<int32_t>(t)), b = top(s);
                 head[std::max(a, b)] = std::min(a, b);
             }
+    std::map<int32_t, int32_t> units;
     for (size_t t = 0; t < head.size(); ++t) {
         if (root.tasks[t].leaf < 0) continue;
-        const int32_t first = top(static_cast<int32_t>(t));
-        root.tasks[t].unit = first == static_cast<int32_t>(t) ? root.units++ : root.tasks[first].unit;
+        auto [it, added] = units.try_emplace(top(static_cast<int32_t>(t)), root.units);
+        root.units += added;
+        root.tasks[t].unit = it->second;
     }
     root.dyn_sets = g.dyn_sets;
     return root;
