@@ -135,7 +135,8 @@ def add_fitted(table: dict) -> None:
     chip = "A2A3" if str(table["chip"]["npu_arch"]["value"]) == "2201" else "950"
     for section, keys in tomllib.loads(FITTED.read_text(encoding="utf-8")).get(chip, {}).items():
         for key, entry in keys.items():
-            table.setdefault(section, {})[key] = {"value": entry["value"], "confidence": "fitted", "source": entry["source"]}
+            table.setdefault(section, {})[key] = {"value": entry["value"], "confidence": "fitted",
+                                                  "source": entry["source"]}
 
 
 def text_of(value: object) -> str:
