@@ -14,6 +14,10 @@ namespace npu {
 enum class Unary : uint8_t {
     EXP, LOG, SQRT, ABS, NEG, TANH, ERF, RECIPROCAL, RELU, FLOOR, CEIL, TRUNC, ROUND_EVEN, COUNT
 };
+enum class Function : uint8_t {
+    EXP2, EXPM1, LOG2, LOG10, LOG1P, SIN, COS, TAN, ASIN, ACOS, ATAN, SINH, COSH, ASINH, ACOSH, ATANH, ERFC, CBRT, SIGN,
+    COUNT
+};
 enum class Binary : uint8_t { ADD, SUB, MUL, DIV, MAX, MIN, COUNT };
 enum class Compare : uint8_t { EQ, NE, LT, LE, GT, GE, COUNT };
 
@@ -37,6 +41,11 @@ struct GemmArgsI8 {                       // int32 accumulation with wrap-around
 struct KernelTable {
     const char* isa;
     void (*unary[static_cast<int>(Unary::COUNT)])(const float* x, float* y, int64_t n);
+    void (*function[static_cast<int>(Function::COUNT)])(const float* x, float* y, int64_t n);
+    void (*pow)(const float* a, const float* b, float* y, int64_t n);
+    void (*hypot)(const float* a, const float* b, float* y, int64_t n);
+    void (*atan2)(const float* a, const float* b, float* y, int64_t n);
+    void (*copysign)(const float* a, const float* b, float* y, int64_t n);
     void (*binary[static_cast<int>(Binary::COUNT)])(const float* a, const float* b, float* y, int64_t n);
     void (*binary_vs[static_cast<int>(Binary::COUNT)])(const float* a, float s, float* y, int64_t n);   // a op s
     void (*binary_sv[static_cast<int>(Binary::COUNT)])(float s, const float* b, float* y, int64_t n);   // s op b

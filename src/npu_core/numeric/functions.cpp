@@ -4,6 +4,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "npu_core/kernels/kernels.h"
 #include "npu_core/numeric/integer.h"
 
 namespace npu {
@@ -18,7 +19,57 @@ template <class T, T (*OP)(T)> void unary(const Row& r) {
 template <class T, T (*OP)(T, T)> void binary(const Row& r) {
     const T *a = static_cast<const T*>(r.a), *b = static_cast<const T*>(r.b);
     T* y = static_cast<T*>(r.y);
-    for (int64_t i = 0; i < r.n; ++i) y[i] = OP(a[i * r.a_step], b[i * r.b_step]);
+    if (r.a_step == r.b_step) for (int64_t i = 0; i < r.n; ++i) y[i] = OP(a[i], b[i]);
+    else if (r.b_step == 0) for (int64_t i = 0; i < r.n; ++i) y[i] = OP(a[i], *b);
+    else for (int64_t i = 0; i < r.n; ++i) y[i] = OP(*a, b[i]);
+}
+
+// ---- fp32: the kernels of the instruction set in use
+template <Function F> void f32_unary(const Row& r) {
+    kernels().function[static_cast<int>(F)](static_cast<const float*>(r.a), static_cast<float*>(r.y), r.n);
+}
+using PairKernel = void (*KernelTable::*)(const float*, const float*, float*, int64_t);
+template <PairKernel K> void f32_binary(const Row& r) {
+    const KernelTable& t = kernels();
+    const auto *a = static_cast<const float*>(r.a), *b = static_cast<const float*>(r.b);
+    float a_row[STRIP], b_row[STRIP];
+    if (r.a_step == 0 && r.n > 1) t.fill_f32(*a, a_row, r.n), a = a_row;
+    if (r.b_step == 0 && r.n > 1) t.fill_f32(*b, b_row, r.n), b = b_row;
+    (t.*K)(a, b, static_cast<float*>(r.y), r.n);
+}
+
+RowFn f32_function(Opcode code) {
+    switch (code) {
+        case Opcode::EXP2: return f32_unary<Function::EXP2>;
+        case Opcode::EXPM1: return f32_unary<Function::EXPM1>;
+        case Opcode::LOG2: return f32_unary<Function::LOG2>;
+        case Opcode::LOG10: return f32_unary<Function::LOG10>;
+        case Opcode::LOG1P: return f32_unary<Function::LOG1P>;
+        case Opcode::SIN: return f32_unary<Function::SIN>;
+        case Opcode::COS: return f32_unary<Function::COS>;
+        case Opcode::TAN: return f32_unary<Function::TAN>;
+        case Opcode::ASIN: return f32_unary<Function::ASIN>;
+        case Opcode::ACOS: return f32_unary<Function::ACOS>;
+        case Opcode::ATAN: return f32_unary<Function::ATAN>;
+        case Opcode::SINH: return f32_unary<Function::SINH>;
+        case Opcode::COSH: return f32_unary<Function::COSH>;
+        case Opcode::ASINH: return f32_unary<Function::ASINH>;
+        case Opcode::ACOSH: return f32_unary<Function::ACOSH>;
+        case Opcode::ATANH: return f32_unary<Function::ATANH>;
+        case Opcode::ERFC: return f32_unary<Function::ERFC>;
+        case Opcode::CBRT: return f32_unary<Function::CBRT>;
+        case Opcode::SIGN: return f32_unary<Function::SIGN>;
+        default: return nullptr;
+    }
+}
+RowFn f32_pair(Opcode code) {
+    switch (code) {
+        case Opcode::POW: return f32_binary<&KernelTable::pow>;
+        case Opcode::HYPOT: return f32_binary<&KernelTable::hypot>;
+        case Opcode::ATAN2: return f32_binary<&KernelTable::atan2>;
+        case Opcode::COPYSIGN: return f32_binary<&KernelTable::copysign>;
+        default: return nullptr;
+    }
 }
 
 // ---- floats: double inside, one rounding
@@ -149,12 +200,14 @@ template <class F> RowFn integers(DType t, F&& find) {
 }  // namespace
 
 RowFn function_unary_row(Opcode code, DType t) {
-    if (t == DType::F32) return float_unary<float>(code);
+    if (t == DType::F32) return f32_function(code);
     if (t == DType::F64) return float_unary<double>(code);
     return integers(t, [&](auto v) { return decltype(v)::find_unary(code); });
 }
 
 RowFn function_binary_row(Opcode code, DType t) {
+    if (t == DType::F32)
+        if (const RowFn fn = f32_pair(code)) return fn;
     if (t == DType::F32) return float_binary<float>(code);
     if (t == DType::F64) return float_binary<double>(code);
     return integers(t, [&](auto v) { return decltype(v)::find_binary(code); });

@@ -8,6 +8,7 @@ namespace npu::NPU_ISA {
 void fill_table(KernelTable& t) {
     t.isa = NPU_STRING(NPU_ISA);
     fill_unary(t);
+    fill_functions(t);
     fill_binary(t);
     fill_convert(t);
     fill_reduce(t);

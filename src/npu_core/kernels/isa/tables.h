@@ -5,6 +5,7 @@
 namespace npu::NPU_ISA {
 
 void fill_unary(KernelTable& t);      // unary.cpp
+void fill_functions(KernelTable& t);  // functions.cpp: sequences of instructions on the chip
 void fill_binary(KernelTable& t);     // binary.cpp: arithmetic, compare, select, fill
 void fill_convert(KernelTable& t);    // convert.cpp
 void fill_reduce(KernelTable& t);     // reduce.cpp
