@@ -54,31 +54,32 @@ def _document(function: Any, name: str, summary: str, notes: str, scratch: int, 
 
 
 def _facts(name: str, dtypes: Supported, reference: Any, samples: tuple[float, float], versions: tuple[str, ...],
-           scratch: int, bf16_arith: bool, methods: tuple[str, ...]) -> dict[str, Any]:
+           scratch: int, bf16_arith: bool, methods: tuple[str, ...], ulp: float = 0.5) -> dict[str, Any]:
     needs = (f"{scratch} fp32 tiles must fit UB.",) if scratch else ()
-    return dict(kernel=name, cost=Cost.VEC_LONG, dtypes=dtypes, reference=reference, samples=samples, ulp=0.5,
+    return dict(kernel=name, cost=Cost.VEC_LONG, dtypes=dtypes, reference=reference, samples=samples, ulp=ulp,
                 versions=versions, methods=methods, bf16_arith=bf16_arith, source=facts.API,
-                numerics="Correctly rounded fp32 inside (the chip's own sequence is not published); 16-bit types are "
-                         "widened and rounded once.", torch="Same values within rounding.",
+                numerics=f"{'Correctly rounded fp32' if ulp == 0.5 else f'fp32 within {ulp} ULP'} inside (the chip's own "
+                         "sequence is not published); 16-bit types are widened and rounded once.",
+                torch="Same values within rounding.",
                 constraints=(*facts.VECTOR_RULES, *needs))
 
 
 def _function(name: str, summary: str, notes: str, reference: Callable[..., Any], *, example: tuple[float, float],
               samples: tuple[float, float] = (-4.0, 4.0), dtypes: Supported = facts.FLOATS,
               versions: tuple[str, ...] = ("master",), scratch: int = 0, bf16_arith: bool = True,
-              method: bool = False) -> Any:
+              method: bool = False, ulp: float = 0.5) -> Any:
     """Declare a float function that keeps its type."""
     def function(input: Tensor) -> Tensor:
         return unary_call(declared.spec, input)
 
     _document(function, name, summary, notes, scratch, example)
     declared = op(name, **_facts(name, dtypes, reference, samples, versions, scratch, bf16_arith,
-                                 (name,) if method else ()))(function)
+                                 (name,) if method else (), ulp))(function)
     return declared
 
 
 def _to_fp32(name: str, summary: str, notes: str, reference: Callable[..., Any], dtypes: Supported, *,
-             example: tuple[float, float]) -> Any:
+             example: tuple[float, float], ulp: float = 0.5) -> Any:
     """Declare a function whose integer operands are converted to FP32 first."""
     def function(input: Tensor) -> Tensor:
         c = Check(declared.spec)
@@ -87,7 +88,8 @@ def _to_fp32(name: str, summary: str, notes: str, reference: Callable[..., Any],
             return unary_step(c, c.spec, cast_step(c, x, FP32) if x.dtype.is_int else x)
 
     _document(function, name, summary, notes, 0, example, result="type, FP32 for integers")
-    declared = op(name, **_facts(name, dtypes, reference, (-4.0, 4.0), ("0.2", "master"), 0, True, (name,)))(function)
+    declared = op(name, **_facts(name, dtypes, reference, (-4.0, 4.0), ("0.2", "master"), 0, True, (name,),
+                                 ulp))(function)
     return declared
 
 
@@ -114,7 +116,7 @@ _INTS_16_32 = supported("fp32 fp16 bf16 int32 int16")
 _NO_BF16 = supported("fp32 fp16", unlisted="bf16")
 
 exp2 = _to_fp32("exp2", "2 to the power of every element.", "Integers are exact within +-2^24.", np.exp2, _INTS,
-                example=(3.0, 8.0))
+                example=(3.0, 8.0), ulp=1.25)
 expm1 = _to_fp32("expm1", "exp(x) - 1 for every element, without cancellation.", "Accurate near zero.", np.expm1,
                  _INTS_16_32, example=(0.0, 0.0))
 log2 = _logarithm("log2", "2", np.log2)
@@ -144,4 +146,4 @@ atanh = _function("atanh", "Inverse hyperbolic tangent of every element.", "+-1 
 erfc = _function("erfc", "1 - erf(x) for every element, with full relative accuracy.", "inf gives 0.",
                  np.vectorize(math.erfc, otypes=[np.float64]), example=(0.0, 1.0), scratch=5, method=True)
 cbrt = _function("cbrt", "Real cube root of every element.", "The sign of x is kept.", np.cbrt, example=(8.0, 2.0),
-                 versions=_BOTH, scratch=4)
+                 versions=_BOTH, scratch=3, ulp=1.0)

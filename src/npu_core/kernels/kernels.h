@@ -42,6 +42,10 @@ struct KernelTable {
     const char* isa;
     void (*unary[static_cast<int>(Unary::COUNT)])(const float* x, float* y, int64_t n);
     void (*function[static_cast<int>(Function::COUNT)])(const float* x, float* y, int64_t n);
+    // y = a << b or a >> b of integers of 1, 2, 4, 8 bytes, signed then unsigned; a count outside the bits leaves 0 (-1
+    // for a negative number moved right)
+    void (*shift_left[8])(const void* a, const void* b, void* y, int64_t n);
+    void (*shift_right[8])(const void* a, const void* b, void* y, int64_t n);
     void (*pow)(const float* a, const float* b, float* y, int64_t n);
     void (*hypot)(const float* a, const float* b, float* y, int64_t n);
     void (*atan2)(const float* a, const float* b, float* y, int64_t n);

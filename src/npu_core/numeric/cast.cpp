@@ -185,6 +185,56 @@ bool same_dtype(const CastSpec& s, const void* x, void* y, int64_t n) {
     return true;
 }
 
+// fp32 to integers of at most 32 bits: through a truncation to int32, which vectorises. False where that is not enough.
+template <class T>
+bool narrow_row(const CastSpec& s, const float* x, T* y, int64_t n) {
+    using L = std::numeric_limits<T>;
+    constexpr float LOW = static_cast<float>(L::min()), HIGH = static_cast<float>(L::max());
+    float buffer[CUT];
+    for (int64_t at = 0; at < n; at += CUT) {
+        const int64_t m = std::min(CUT, n - at);
+        const float* v = x + at;
+        if (s.mode == CastMode::RINT) {
+            kernels().unary[static_cast<int>(Unary::ROUND_EVEN)](v, buffer, m);
+            v = buffer;
+        }
+        if (s.saturate) {
+            for (int64_t i = 0; i < m; ++i) {           // NaN becomes 0
+                const float low = v[i] > LOW ? v[i] : LOW, both = low < HIGH ? low : HIGH;
+                buffer[i] = v[i] == v[i] ? both : 0.0f;
+            }
+            v = buffer;
+        } else {
+            int outside = 0;
+            for (int64_t i = 0; i < m; ++i) outside |= !(v[i] > -2147483648.0f && v[i] < 2147483648.0f);
+            if (outside) return false;
+        }
+        for (int64_t i = 0; i < m; ++i) y[at + i] = static_cast<T>(static_cast<int32_t>(v[i]));
+    }
+    return true;
+}
+
+bool to_integers(const CastSpec& s, const float* x, void* y, int64_t n) {
+    if (s.mode != CastMode::NONE && s.mode != CastMode::TRUNC && s.mode != CastMode::RINT) return false;
+    switch (s.to) {
+        case DType::I8: return narrow_row(s, x, static_cast<int8_t*>(y), n);
+        case DType::U8: return narrow_row(s, x, static_cast<uint8_t*>(y), n);
+        case DType::I16: return narrow_row(s, x, static_cast<int16_t*>(y), n);
+        case DType::U16: return narrow_row(s, x, static_cast<uint16_t*>(y), n);
+        case DType::I32: return !s.saturate && narrow_row(s, x, static_cast<int32_t*>(y), n);
+        case DType::BOOL:
+            for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(y)[i] = x[i] != 0.0f;
+            return true;
+        default: return false;
+    }
+}
+
+template <class T>
+bool small_ints(const void* x, float* y, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(static_cast<int32_t>(static_cast<const T*>(x)[i]));
+    return true;
+}
+
 // The pairs that matter for speed.
 bool fast_row(const CastSpec& s, const void* x, void* y, int64_t n) {
     const KernelTable& k = kernels();
@@ -194,7 +244,14 @@ bool fast_row(const CastSpec& s, const void* x, void* y, int64_t n) {
         if (s.from == DType::BF16) return k.bf16_to_f32(static_cast<const uint16_t*>(x), f, n), true;
         if (s.from == DType::F16) return k.f16_to_f32(static_cast<const uint16_t*>(x), f, n), true;
         if (s.from == DType::I32) return k.i32_to_f32(static_cast<const int32_t*>(x), f, n), true;
+        if (s.from == DType::I8) return small_ints<int8_t>(x, f, n);
+        if (s.from == DType::U8) return small_ints<uint8_t>(x, f, n);
+        if (s.from == DType::I16) return small_ints<int16_t>(x, f, n);
+        if (s.from == DType::U16) return small_ints<uint16_t>(x, f, n);
+        if (s.from == DType::F64) return widen<double>(x, f, n), true;
     }
+    if (s.from == DType::F32 && !is_float(s.to) && !is_float8(s.to) && to_integers(s, static_cast<const float*>(x), y, n))
+        return true;
     if (s.from == DType::F32 && nearest && !s.saturate) {
         const auto* f = static_cast<const float*>(x);
         if (s.to == DType::BF16) return k.f32_to_bf16(f, static_cast<uint16_t*>(y), n), true;

@@ -10,6 +10,7 @@ namespace npu {
 
 namespace {
 
+constexpr int64_t PATCH_FLOATS = 1 << 18;               // of a block of patches: 1 MiB
 constexpr int AXES = 3;                                 // depth, height, width; missing ones have size 1
 
 struct Window {
@@ -19,22 +20,26 @@ struct Window {
     int64_t volume() const { return in[0] * in[1] * in[2]; }
 };
 
-// Row of the patch matrix: what kernel tap `tap` sees of one channel, for every output point.
-void patch_row(const Window& w, const float* x, int64_t tap, float* y) {
+// Row of the patch matrix: what kernel tap `tap` sees of one channel, for lines [from, to) of the output points.
+void patch_row(const Window& w, const float* x, int64_t tap, int64_t from, int64_t to, float* y) {
     std::array<int64_t, AXES> k{tap / (w.kernel[1] * w.kernel[2]), tap / w.kernel[2] % w.kernel[1], tap % w.kernel[2]};
-    for (int64_t a = 0; a < w.out[0]; ++a)
-        for (int64_t b = 0; b < w.out[1]; ++b)
-            for (int64_t c = 0; c < w.out[2]; ++c) {
-                const std::array<int64_t, AXES> o{a, b, c};
-                int64_t at = 0;
-                bool inside = true;
-                for (int i = 0; i < AXES; ++i) {
-                    const int64_t p = o[i] * w.stride[i] - w.pad[i] + k[i] * w.dilation[i];
-                    inside = inside && p >= 0 && p < w.in[i];
-                    at = at * w.in[i] + p;
-                }
-                *y++ = inside ? x[at] : 0.0f;
-            }
+    const auto place = [&](int i, int64_t o) { return o * w.stride[i] - w.pad[i] + k[i] * w.dilation[i]; };
+    const int64_t step = w.stride[2], first = place(2, 0), n = w.out[2];
+    // outputs [begin, end) of a line see the inside of the input
+    const int64_t begin = std::clamp<int64_t>((-first + step - 1) / step * (first < 0), 0, n);
+    const int64_t end = std::clamp<int64_t>(first >= w.in[2] ? 0 : (w.in[2] - 1 - first) / step + 1, begin, n);
+    for (int64_t r = from; r < to; ++r, y += n) {
+        const int64_t p = place(0, r / w.out[1]), q = place(1, r % w.out[1]);
+        if (p < 0 || p >= w.in[0] || q < 0 || q >= w.in[1]) {
+            std::fill(y, y + n, 0.0f);
+            continue;
+        }
+        const float* line = x + (p * w.in[1] + q) * w.in[2] + first;
+        std::fill(y, y + begin, 0.0f);
+        if (step == 1) std::copy(line + begin, line + end, y + begin);
+        else for (int64_t c = begin; c < end; ++c) y[c] = line[c * step];
+        std::fill(y + end, y + n, 0.0f);
+    }
 }
 
 }  // namespace
@@ -68,7 +73,10 @@ void Machine::conv(const Op& op) {
     const BufferRef xs = fp32(x), ws = fp32(weight);
     const BufferRef bias = op.ins.count > 2 ? fp32(contiguous(whole(op, 2))) : BufferRef();
     const int64_t points = w.points(), k = weight.shape[1] * w.taps(), m = filters / groups;
-    const BufferRef patches = scratch(k * points * 4), sums = scratch(batches * filters * points * 4);
+    // Blocks of output lines whose patches stay in cache; an element's sum does not depend on them.
+    const int64_t lines = w.out[0] * w.out[1], width = w.out[2];
+    const int64_t block = std::clamp<int64_t>(PATCH_FLOATS / std::max<int64_t>(k * width, 1), 1, std::max<int64_t>(lines, 1));
+    const BufferRef patches = scratch(k * block * width * 4), sums = scratch(batches * filters * points * 4);
     const KernelTable& t = kernels();
     auto* y = reinterpret_cast<float*>(sums.data());
     auto* col = reinterpret_cast<float*>(patches.data());
@@ -76,22 +84,25 @@ void Machine::conv(const Op& op) {
         for (int64_t g = 0; g < groups; ++g) {
             const int64_t first = (n * channels + g * weight.shape[1]) * w.volume();
             const float* image = reinterpret_cast<const float*>(xs.data()) + first;
-            parallel_ranges(k, 2.0 * static_cast<double>(k * points), [&](int64_t b, int64_t e) {
-                for (int64_t r = b; r < e; ++r)
-                    patch_row(w, image + r / w.taps() * w.volume(), r % w.taps(), col + r * points);
-            });
-            GemmArgs a{};
-            a.a = reinterpret_cast<const float*>(ws.data()) + g * m * k;
-            a.a_type = a.b_type = DType::F32;
-            a.a_row_stride = k, a.a_col_stride = 1;
-            a.b = col;
-            a.b_row_stride = points, a.b_col_stride = 1;
-            a.c = y + (n * filters + g * m) * points;
-            a.c_row_stride = points;
-            a.m = m, a.n = points, a.k = k, a.k_block = k;
-            parallel_ranges((m + 15) / 16, 0.04 * static_cast<double>(m * points * k), [&](int64_t b, int64_t e) {
-                t.gemm(a, b * 16, std::min(m, e * 16), 0, points);
-            });
+            for (int64_t line = 0; line < lines; line += block) {
+                const int64_t here = std::min(block, lines - line), n_points = here * width;
+                parallel_ranges(k, 0.3 * static_cast<double>(k * n_points), [&](int64_t b, int64_t e) {
+                    for (int64_t r = b; r < e; ++r)
+                        patch_row(w, image + r / w.taps() * w.volume(), r % w.taps(), line, line + here, col + r * n_points);
+                });
+                GemmArgs a{};
+                a.a = reinterpret_cast<const float*>(ws.data()) + g * m * k;
+                a.a_type = a.b_type = DType::F32;
+                a.a_row_stride = k, a.a_col_stride = 1;
+                a.b = col;
+                a.b_row_stride = n_points, a.b_col_stride = 1;
+                a.c = y + (n * filters + g * m) * points + line * width;
+                a.c_row_stride = points;
+                a.m = m, a.n = n_points, a.k = k, a.k_block = k;
+                parallel_ranges((m + 15) / 16, 0.04 * static_cast<double>(m * n_points * k), [&](int64_t b, int64_t e) {
+                    t.gemm(a, b * 16, std::min(m, e * 16), 0, n_points);
+                });
+            }
         }
     for (int64_t f = 0; f < batches * filters; ++f) {
         float* row = y + f * points;

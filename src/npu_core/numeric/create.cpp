@@ -1,4 +1,5 @@
 // Machine: full and arange.
+#include <algorithm>
 #include <cstring>
 
 #include "npu_core/numeric/cast.h"
@@ -33,13 +34,18 @@ void Machine::arange(const Op& op) {
     char* y = result(op, 0, out.shape);
     const DType to = env_[t].wide ? DType::F32 : out.dtype;
     const int size = dtype_size_bytes(to);
-    for (int64_t i = 0; i < out.shape[0]; ++i) {
+    constexpr int64_t PIECE = 512;
+    for (int64_t at = 0; at < out.shape[0]; at += PIECE) {
+        const int64_t count = std::min(PIECE, out.shape[0] - at);
         if (is_float(to)) {
-            const double v = float_arg(op, 0) + static_cast<double>(i) * float_arg(op, 1);
-            cast_row({DType::F64, to}, &v, y + i * size, 1);
+            double v[PIECE];
+            const double start = float_arg(op, 0), step = float_arg(op, 1), first = static_cast<double>(at);
+            for (int32_t i = 0; i < static_cast<int32_t>(count); ++i) v[i] = start + (first + i) * step;
+            cast_row({DType::F64, to}, v, y + at * size, count);
         } else {
-            const int64_t v = wrap_add(int_or(op, 0, 0), wrap_mul(i, int_or(op, 1, 1)));
-            cast_row({DType::I64, to}, &v, y + i * size, 1);
+            int64_t v[PIECE];
+            for (int64_t i = 0; i < count; ++i) v[i] = wrap_add(int_or(op, 0, 0), wrap_mul(at + i, int_or(op, 1, 1)));
+            cast_row({DType::I64, to}, v, y + at * size, count);
         }
     }
 }

@@ -1,5 +1,7 @@
 #include "npu_core/numeric/functions.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <type_traits>
@@ -128,7 +130,6 @@ template <class T> RowFn float_binary(Opcode code) {
 // ---- integers, wrapping; a division by zero gives 0
 template <class T> struct Integers {
     using U = std::make_unsigned_t<T>;
-    static constexpr int BITS = 8 * sizeof(T);
 
     static T sign(T a) { return static_cast<T>((a > 0) - (a < 0)); }
     static T invert(T a) { return static_cast<T>(~a); }
@@ -157,9 +158,15 @@ template <class T> struct Integers {
     static T both(T a, T b) { return static_cast<T>(a & b); }
     static T either(T a, T b) { return static_cast<T>(a | b); }
     static T differ(T a, T b) { return static_cast<T>(a ^ b); }
-    static bool outside(T n) { return n < 0 || static_cast<U>(n) >= static_cast<U>(BITS); }
-    static T left(T a, T n) { return outside(n) ? T(0) : static_cast<T>(static_cast<Wrapping<T>>(a) << n); }
-    static T right(T a, T n) { return outside(n) ? (a < 0 ? T(-1) : T(0)) : static_cast<T>(a >> n); }
+    template <bool LEFT> static void shift(const Row& r) {
+        constexpr int KERNEL = std::countr_zero(sizeof(T)) + (std::is_signed_v<T> ? 0 : 4);
+        const auto *a = static_cast<const T*>(r.a), *b = static_cast<const T*>(r.b);
+        T a_row[STRIP], b_row[STRIP];
+        if (r.a_step == 0 && r.n > 1) std::fill(a_row, a_row + r.n, *a), a = a_row;
+        if (r.b_step == 0 && r.n > 1) std::fill(b_row, b_row + r.n, *b), b = b_row;
+        const KernelTable& t = kernels();
+        (LEFT ? t.shift_left : t.shift_right)[KERNEL](a, b, r.y, r.n);
+    }
 
     static RowFn find_unary(Opcode code) {
         if (code == Opcode::SIGN) return unary<T, sign>;
@@ -176,8 +183,8 @@ template <class T> struct Integers {
             case Opcode::BITWISE_AND: return binary<T, both>;
             case Opcode::BITWISE_OR: return binary<T, either>;
             case Opcode::BITWISE_XOR: return binary<T, differ>;
-            case Opcode::SHIFT_LEFT: return binary<T, left>;
-            case Opcode::SHIFT_RIGHT: return binary<T, right>;
+            case Opcode::SHIFT_LEFT: return shift<true>;
+            case Opcode::SHIFT_RIGHT: return shift<false>;
             default: return nullptr;
         }
     }

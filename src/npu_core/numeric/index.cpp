@@ -12,6 +12,28 @@
 
 namespace npu {
 
+namespace {
+
+// f(pointer to the indices in their own type)
+template <class F> void with_index(const Operand& index, F&& f) {
+    switch (index.dtype) {
+        case DType::I16: return f(reinterpret_cast<const int16_t*>(index.data));
+        case DType::I32: return f(reinterpret_cast<const int32_t*>(index.data));
+        default: return f(reinterpret_cast<const int64_t*>(index.data));
+    }
+}
+// f(a value of an unsigned type of `size` bytes)
+template <class F> void by_size(int size, F&& f) {
+    switch (size) {
+        case 1: return f(uint8_t{});
+        case 2: return f(uint16_t{});
+        case 4: return f(uint32_t{});
+        default: return f(uint64_t{});
+    }
+}
+
+}  // namespace
+
 Operand Machine::index_operand(const Op& op, int i) {
     Operand x = operand(op, i);
     require(x.dtype == DType::I16 || x.dtype == DType::I32 || x.dtype == DType::I64,
@@ -29,12 +51,32 @@ void Machine::gather(const Op& op) {
     for (int i = 0; i < rank; ++i) require(i == axis || index.shape[i] <= x.shape[i],
         "gather: the index is longer than the input off its axis");
     require(x.dtype == tensor(out_id(op, 0)).dtype, "gather: dtypes differ");
-    const int size = static_cast<int>(x.size());
+    const int size = static_cast<int>(x.size()), last = rank - 1;
     const Strides dense = dense_strides(shape);
     Strides off_axis = x.stride;
     off_axis[axis] = 0;
     const Strides* strides[3] = {&index.stride, &dense, &off_axis};
     bool beyond = false;
+    Shape rows = index.valid;                           // lines of the last axis
+    rows[last] = std::min<int64_t>(rows[last], 1);
+    const int64_t n = index.valid[last];
+    // Largest index of every line first: what lies beyond the valid extent, or the axis, is looked at one by one.
+    int64_t largest = -1;
+    bool negative = false, inside = true;
+    for (int i = 0; i < rank; ++i) inside = inside && (i == axis || index.valid[i] <= x.valid[i]);
+    with_index(index, [&]<class I>(const I* k) {
+        walk(rows, 1, strides, [&](const Shape&, const int64_t* o) {
+            I most = -1, least = 0;
+            for (int64_t i = 0; i < n; ++i) {
+                const I v = k[o[0] + i * index.stride[last]];
+                most = std::max(most, v);
+                least = std::min(least, v);
+            }
+            largest = std::max<int64_t>(largest, most);
+            negative = negative || least < 0;
+        });
+    });
+    if (negative || !inside || largest >= x.valid[axis])
     walk(index.valid, 1, strides, [&](const Shape& at, const int64_t* o) {
         const int64_t k = index_at(index, o[0]);
         if (k < 0 || k >= x.shape[axis]) out_of_range("gather", k, tensor_text(p_, in_id(op, 0)), axis, x.shape[axis]);
@@ -44,9 +86,15 @@ void Machine::gather(const Op& op) {
     off_axis = x.stride;
     off_axis[axis] = 0;
     char* y = result(op, 0, index.valid);
-    walk(index.valid, 3, strides, [&](const Shape&, const int64_t* o) {
-        std::memcpy(y + o[1] * size, x.data + (o[2] + index_at(index, o[0]) * x.stride[axis]) * size,
-            static_cast<size_t>(size));
+    const int64_t step = x.stride[axis], along = off_axis[last], index_step = index.stride[last];
+    with_index(index, [&]<class I>(const I* k) {
+        by_size(size, [&]<class T>(T) {
+            const T* from = reinterpret_cast<const T*>(x.data);
+            walk(rows, 3, strides, [&](const Shape&, const int64_t* o) {
+                T* to = reinterpret_cast<T*>(y) + o[1];
+                for (int64_t i = 0; i < n; ++i) to[i] = from[o[2] + i * along + k[o[0] + i * index_step] * step];
+            });
+        });
     });
 }
 

@@ -29,7 +29,9 @@ Words philox4x32(uint64_t key, uint64_t low, uint64_t high, int64_t rounds) {
 }
 
 // The low bits of a word, as many as the type's mantissa has, as a number in [0, 1).
-double uniform(uint32_t word, int bits) { return std::ldexp(static_cast<double>(word & ((1u << bits) - 1)), -bits); }
+float uniform(uint32_t word, int bits, float unit) {
+    return static_cast<float>(static_cast<int32_t>(word & ((1u << bits) - 1))) * unit;    // exact
+}
 
 }  // namespace
 
@@ -45,18 +47,23 @@ void Machine::philox(const Op& op) {
     char* y = result(op, 0, out.shape);
     const DType to = env_[t].wide ? DType::F32 : out.dtype;
     const int64_t n = out.shape.count();
-    for (int64_t i = 0; i < n; i += 4) {
-        const Words w = philox4x32(key, low + static_cast<uint64_t>(i / 4), high, rounds);
-        std::array<float, 4> v{};
-        for (int k = 0; k < 4; ++k) v[k] = static_cast<float>(uniform(w[k], normal ? 23 : bits));
+    const int kept = normal ? 23 : bits;
+    const auto unit = static_cast<float>(std::ldexp(1.0, -kept));
+    constexpr int64_t PIECE = 256;
+    std::array<float, PIECE> v;
+    for (int64_t i = 0; i < n; i += PIECE) {
+        for (int64_t c = 0; c < PIECE / 4; ++c) {
+            const Words w = philox4x32(key, low + static_cast<uint64_t>(i / 4 + c), high, rounds);
+            for (int64_t k = 0; k < 4; ++k) v[4 * c + k] = uniform(w[k], kept, unit);
+        }
         if (normal)
-            for (int k = 0; k < 4; k += 2) {            // Box-Muller on pairs of words
+            for (int64_t k = 0; k < PIECE; k += 2) {    // Box-Muller on pairs of words
                 const double radius = std::sqrt(-2.0 * std::log(std::max(static_cast<double>(v[k]), 1e-7)));
                 const double angle = 2.0 * std::numbers::pi * static_cast<double>(v[k + 1]);
                 v[k] = static_cast<float>(radius * std::sin(angle));
                 v[k + 1] = static_cast<float>(radius * std::cos(angle));
             }
-        cast_row({DType::F32, to}, v.data(), y + i * dtype_size_bytes(to), std::min<int64_t>(4, n - i));
+        cast_row({DType::F32, to}, v.data(), y + i * dtype_size_bytes(to), std::min(PIECE, n - i));
     }
 }
 

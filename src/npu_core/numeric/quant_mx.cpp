@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "npu_core/base/thread_pool.h"
+#include "npu_core/kernels/kernels.h"
 #include "npu_core/numeric/cast.h"
 #include "npu_core/numeric/machine.h"
 #include "npu_core/numeric/small_floats.h"
@@ -27,22 +28,26 @@ int shared_exponent(uint32_t largest, bool up, bool fp4) {
     return std::min((m == 0.5 ? e - 1 : e) + 127, 254);
 }
 
-float to_bf16(float x) {
-    uint16_t h;
-    cast_row({DType::F32, DType::BF16}, &x, &h, 1);
-    cast_row({DType::BF16, DType::F32}, &h, &x, 1);
-    return x;
+void round_to_bf16(float* x) {
+    uint16_t halves[GROUP];
+    kernels().f32_to_bf16(x, halves, GROUP);
+    kernels().bf16_to_f32(halves, x, GROUP);
 }
 
-// Nearest F8E4M3 code with saturation, ties to even.
-uint8_t e4m3_code(double v) {
-    const uint8_t sign = std::signbit(v) ? 0x80 : 0;
-    if (std::isnan(v)) return sign | 0x7f;
-    const double size = std::fabs(v);
-    if (size >= 448) return sign | 0x7e;
-    const int e = size < 0x1p-6 ? -6 : std::ilogb(size);
-    const int steps = static_cast<int>(std::nearbyint(std::ldexp(size, 3 - e)));   // 8 to 16 for normal numbers
-    return sign | static_cast<uint8_t>(size < 0x1p-6 ? steps : (e + 7) * 8 + steps - 8);
+// Nearest F8E4M3 codes with saturation, ties to even; straight code, which vectorises.
+void e4m3_codes(const float* v, uint8_t* codes) {
+    constexpr uint32_t SMALLEST_NORMAL = 0x3c800000, LARGEST = 0x43e00000, INF = 0x7f800000;   // 2^-6, 448
+    for (int i = 0; i < GROUP; ++i) {
+        const auto bits = std::bit_cast<uint32_t>(v[i]);
+        const uint32_t size = bits & 0x7fffffff;
+        // below 2^-6 in steps of 2^-9: those are the units in the last place of 2^14
+        const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 16384.0f) - 0x46800000;
+        const uint32_t normal = ((size + 0x7ffff + (size >> 20 & 1)) >> 20) - (uint32_t{120} << 3);
+        uint32_t code = size < SMALLEST_NORMAL ? small : normal;
+        code = size >= LARGEST ? 0x7e : code;
+        code = size > INF ? 0x7f : code;
+        codes[i] = static_cast<uint8_t>(bits >> 24 & 0x80) | static_cast<uint8_t>(code);
+    }
 }
 
 unsigned e2m1_code(double v) {
@@ -104,23 +109,28 @@ void Machine::quant_mx(const Op& op) {
                     continue;
                 }
                 const float* v = line.data() + g * GROUP;
-                uint32_t largest = 0;
+                int32_t largest = 0;
                 for (int i = 0; i < GROUP; ++i)
-                    largest = std::max(largest, std::bit_cast<uint32_t>(v[i]) & 0x7fffffffu);
-                const int e = shared_exponent(largest, up, fp4);
+                    largest = std::max(largest, std::bit_cast<int32_t>(v[i]) & 0x7fffffff);
+                const int e = shared_exponent(static_cast<uint32_t>(largest), up, fp4);
                 exponent = static_cast<uint8_t>(e);
                 const double factor = std::ldexp(1.0, 127 - e);
-                for (int64_t i = g * GROUP; i < std::min(n, (g + 1) * GROUP); ++i) {
-                    double p = static_cast<double>(line[i]) * factor;
-                    if (round_product) p = static_cast<double>(to_bf16(static_cast<float>(p)));
-                    if (!fp4) {
-                        q[q_at + i * qs[axis]] = e4m3_code(p);
-                    } else {
-                        const int64_t position = axis == last ? i : column;
-                        uint8_t& byte = q[axis == last ? q_at + i / 2 : q_at + i * qs[axis]];
-                        if (position % 2 == 0) byte = static_cast<uint8_t>(e2m1_code(p));
-                        else byte |= static_cast<uint8_t>(e2m1_code(p) << 4);
-                    }
+                float scaled[GROUP];                    // exact but for numbers that become 0 or the largest code
+                for (int i = 0; i < GROUP; ++i) scaled[i] = static_cast<float>(static_cast<double>(v[i]) * factor);
+                if (round_product) round_to_bf16(scaled);
+                const int64_t count = std::min<int64_t>(GROUP, n - g * GROUP);
+                if (!fp4) {
+                    uint8_t codes[GROUP];
+                    e4m3_codes(scaled, codes);
+                    for (int64_t i = 0; i < count; ++i) q[q_at + (g * GROUP + i) * qs[axis]] = codes[i];
+                    continue;
+                }
+                for (int64_t k = 0; k < count; ++k) {
+                    const int64_t i = g * GROUP + k, position = axis == last ? i : column;
+                    uint8_t& byte = q[axis == last ? q_at + i / 2 : q_at + i * qs[axis]];
+                    const unsigned code = e2m1_code(static_cast<double>(scaled[k]));
+                    if (position % 2 == 0) byte = static_cast<uint8_t>(code);
+                    else byte |= static_cast<uint8_t>(code << 4);
                 }
             }
         }

@@ -155,6 +155,12 @@ void fp32_rows(Opcode code, const Operand& x, const Geometry& g, const Outer& ou
             if (in_place) {
                 v = row_in_tile(const_cast<float*>(reinterpret_cast<const float*>(x.data)) + ox, g.length, code,
                     g.interpreter);
+            } else if (code == Opcode::PROD && x.dtype == DType::F32 && x.stride[g.axis] == 1 && !tiled && g.length > 1) {
+                const auto* from = reinterpret_cast<const float*>(x.data) + ox;
+                const int64_t half = (g.length + 1) / 2;    // the first halving, out of place
+                kernels().binary[static_cast<int>(Binary::MUL)](from, from + half, row.data(), g.length - half);
+                if (g.length % 2) row[half - 1] = from[half - 1];
+                v = row_in_tile(row.data(), half, code, g.interpreter);
             } else if (g.length > 0) {
                 load_f32(x.dtype, x.data + ox * x.size(), x.stride[g.axis], row.data(), g.length);
                 const int64_t n = tiled ? pair_tree(row.data(), g.length, g.tile, 1, pair_op(code)) : g.length;

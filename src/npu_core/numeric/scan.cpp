@@ -1,7 +1,10 @@
 // Machine: running sums and products, and the index of an extreme value, along one axis.
+#include <algorithm>
+#include <array>
 #include <vector>
 
 #include "npu_core/base/thread_pool.h"
+#include "npu_core/kernels/kernels.h"
 #include "npu_core/numeric/cast.h"
 #include "npu_core/numeric/integer.h"
 #include "npu_core/numeric/machine.h"
@@ -10,6 +13,8 @@
 namespace npu {
 
 namespace {
+
+constexpr int64_t SIDE_BY_SIDE = 8;
 
 // Offsets of line `r` of the lines along `axis`: (source, result), in elements.
 std::pair<int64_t, int64_t> line_offsets(int64_t r, int axis, const Shape& valid, const Strides& from, const Strides& to) {
@@ -26,29 +31,52 @@ std::pair<int64_t, int64_t> line_offsets(int64_t r, int axis, const Shape& valid
 int64_t lines_of(const Shape& valid, int axis) { return valid[axis] ? valid.count() / valid[axis] : 0; }
 
 // The first extreme value; the first NaN wins over every number.
-template <class T> int64_t first_extreme(const std::vector<T>& x, bool largest) {
-    size_t best = 0;
-    for (size_t i = 0; i < x.size(); ++i) {
-        if (x[i] != x[i]) return static_cast<int64_t>(i);
-        if (largest ? x[i] > x[best] : x[i] < x[best]) best = i;
+int64_t first_extreme(const float* x, int64_t n, bool largest) {
+    const float best = largest ? kernels().row_max(x, n) : kernels().row_min(x, n);     // NaN if there is one
+    constexpr int64_t PIECE = 64;
+    const auto is_best = [&](float v) { return best == best ? v == best : v != v; };
+    int64_t i = 0;
+    for (int found = 0; i + PIECE < n; i += PIECE) {    // a piece at a time, which vectorises
+        if (best == best) for (int64_t k = 0; k < PIECE; ++k) found |= x[i + k] == best;
+        else for (int64_t k = 0; k < PIECE; ++k) found |= x[i + k] != x[i + k];
+        if (found) break;
     }
-    return static_cast<int64_t>(best);
+    while (!is_best(x[i])) ++i;
+    return i;
+}
+int64_t first_extreme(const int64_t* x, int64_t n, bool largest) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; ++i)
+        if (largest ? x[i] > x[best] : x[i] < x[best]) best = i;
+    return best;
 }
 
-template <class T> void accumulate(std::vector<T>& x, bool product) {
-    for (size_t i = 1; i < x.size(); ++i) {
-        if constexpr (std::is_floating_point_v<T>) x[i] = product ? x[i - 1] * x[i] : x[i - 1] + x[i];
-        else x[i] = product ? wrap_mul(x[i - 1], x[i]) : wrap_add(x[i - 1], x[i]);
+// Running sums or products of `lines` lines of n elements each, side by side: one waits for the one before it.
+template <bool PRODUCT, class T> void accumulate(T* x, int64_t lines, int64_t n) {
+    const auto step = [](T a, T b) {
+        if constexpr (std::is_floating_point_v<T>) return PRODUCT ? a * b : a + b;
+        else return PRODUCT ? wrap_mul(a, b) : wrap_add(a, b);
+    };
+    if (lines == SIDE_BY_SIDE) {
+        T sum[SIDE_BY_SIDE];
+        for (int64_t k = 0; k < SIDE_BY_SIDE; ++k) sum[k] = x[k * n];
+        for (int64_t i = 1; i < n; ++i)
+            for (int64_t k = 0; k < SIDE_BY_SIDE; ++k) x[k * n + i] = sum[k] = step(sum[k], x[k * n + i]);
+        return;
     }
+    for (int64_t k = 0; k < lines; ++k)
+        for (int64_t i = 1; i < n; ++i) x[k * n + i] = step(x[k * n + i - 1], x[k * n + i]);
 }
 
 template <class T> constexpr DType type_of_line() { return std::is_floating_point_v<T> ? DType::F32 : DType::I64; }
 
-// Reads the elements of a line as T.
-template <class T> void read_line(const Operand& x, int64_t offset, int axis, std::vector<T>& line) {
+// Reads n elements of a line as T.
+template <class T> void read_line(const Operand& x, int64_t offset, int axis, T* line, int64_t n) {
     const char* p = x.data + offset * x.size();
-    for (size_t i = 0; i < line.size(); ++i)
-        cast_row({x.dtype, type_of_line<T>()}, p + static_cast<int64_t>(i) * x.stride[axis] * x.size(), &line[i], 1);
+    if constexpr (std::is_floating_point_v<T>) return load_f32(x.dtype, p, x.stride[axis], line, n);
+    if (x.stride[axis] == 1) return cast_row({x.dtype, type_of_line<T>()}, p, line, n);
+    for (int64_t i = 0; i < n; ++i)
+        cast_row({x.dtype, type_of_line<T>()}, p + i * x.stride[axis] * x.size(), line + i, 1);
 }
 
 }  // namespace
@@ -74,14 +102,21 @@ void Machine::arg_extreme(const Op& op) {
     char* y = result(op, 0, valid);
     const int64_t n = x.valid[axis], lines = lines_of(x.valid, axis);
     if (!lines) return;
-    parallel_ranges(lines, 4.0 * static_cast<double>(lines * n), [&](int64_t b, int64_t e) {
+    parallel_ranges(lines, 0.6 * static_cast<double>(lines * n), [&](int64_t b, int64_t e) {
         std::vector<float> floats(static_cast<size_t>(n));
         std::vector<int64_t> ints(static_cast<size_t>(n));
         for (int64_t r = b; r < e; ++r) {
             const auto [from, at] = line_offsets(r, axis, x.valid, x.stride, to);
             int64_t found;
-            if (is_float(x.dtype)) read_line(x, from, axis, floats), found = first_extreme(floats, largest);
-            else read_line(x, from, axis, ints), found = first_extreme(ints, largest);
+            if (x.dtype == DType::F32 && x.stride[axis] == 1) {
+                found = first_extreme(reinterpret_cast<const float*>(x.data) + from, n, largest);
+            } else if (is_float(x.dtype)) {
+                read_line(x, from, axis, floats.data(), n);
+                found = first_extreme(floats.data(), n, largest);
+            } else {
+                read_line(x, from, axis, ints.data(), n);
+                found = first_extreme(ints.data(), n, largest);
+            }
             cast_row({DType::I64, index_type}, &found, y + at * dtype_size_bytes(index_type), 1);
         }
     });
@@ -98,20 +133,30 @@ void Machine::scan(const Op& op) {
     const Strides to = dense_strides(out.shape);
     const int64_t n = x.valid[axis], lines = lines_of(x.valid, axis);
     if (!lines) return;
-    const auto write = [&](auto& line, int64_t at) {
-        using T = typename std::decay_t<decltype(line)>::value_type;
-        const int size = dtype_size_bytes(out.dtype);
-        for (size_t i = 0; i < line.size(); ++i)
-            cast_row({type_of_line<T>(), out.dtype}, &line[i], y + (at + static_cast<int64_t>(i) * to[axis]) * size, 1);
+    const int size = dtype_size_bytes(out.dtype);
+    const auto write = [&]<class T>(const T* line, int64_t at) {
+        if (to[axis] == 1) return cast_row({type_of_line<T>(), out.dtype}, line, y + at * size, n);
+        for (int64_t i = 0; i < n; ++i)
+            cast_row({type_of_line<T>(), out.dtype}, line + i, y + (at + i * to[axis]) * size, 1);
     };
-    parallel_ranges(lines, 6.0 * static_cast<double>(lines * n), [&](int64_t b, int64_t e) {
-        std::vector<float> floats(static_cast<size_t>(n));
-        std::vector<int64_t> ints(static_cast<size_t>(n));
-        for (int64_t r = b; r < e; ++r) {
-            const auto [from, at] = line_offsets(r, axis, x.valid, x.stride, to);
-            if (is_float(x.dtype)) read_line(x, from, axis, floats), accumulate(floats, product), write(floats, at);
-            else read_line(x, from, axis, ints), accumulate(ints, product), write(ints, at);
+    const auto lines_as = [&]<class T>(int64_t b, int64_t e, T*) {
+        std::vector<T> work(static_cast<size_t>(SIDE_BY_SIDE * n));
+        for (int64_t r = b; r < e; r += SIDE_BY_SIDE) {
+            const int64_t count = std::min(SIDE_BY_SIDE, e - r);
+            std::array<int64_t, SIDE_BY_SIDE> at{};
+            for (int64_t k = 0; k < count; ++k) {
+                const auto [from, into] = line_offsets(r + k, axis, x.valid, x.stride, to);
+                at[k] = into;
+                read_line(x, from, axis, work.data() + k * n, n);
+            }
+            if (product) accumulate<true>(work.data(), count, n);
+            else accumulate<false>(work.data(), count, n);
+            for (int64_t k = 0; k < count; ++k) write(work.data() + k * n, at[k]);
         }
+    };
+    parallel_ranges(lines, 1.5 * static_cast<double>(lines * n), [&](int64_t b, int64_t e) {
+        if (is_float(x.dtype)) lines_as(b, e, static_cast<float*>(nullptr));
+        else lines_as(b, e, static_cast<int64_t*>(nullptr));
     });
 }
 

@@ -1,6 +1,7 @@
 // Machine: one_hot, index_add, index_put. An index outside its axis is a fault.
 #include <vector>
 
+#include "npu_core/kernels/kernels.h"
 #include "npu_core/numeric/cast.h"
 #include "npu_core/numeric/indexing.h"
 #include "npu_core/numeric/integer.h"
@@ -60,29 +61,44 @@ void Machine::index_add(const Op& op) {
     const Strides* strides[2] = {&row, &off_axis};
     const bool floats = is_float(x.dtype);
     const DType inner = floats ? DType::F32 : DType::I64;
-    const BufferRef sums = scratch(shape.count() * dtype_size_bytes(inner));
-    convert_box(from.dtype, from.data, from.stride, inner, sums.data(), dense, from.valid);
+    char* y = result(op, 0, from.valid);
+    const DType kind = env_[out_id(op, 0)].wide ? DType::F32 : env_[out_id(op, 0)].dtype;
+    const bool direct = kind == inner;                  // summed where the result is
+    const BufferRef buffer = direct ? BufferRef() : scratch(shape.count() * dtype_size_bytes(inner));
+    char* sums = direct ? y : buffer.data();
+    convert_box(from.dtype, from.data, from.stride, inner, sums, dense, from.valid);
     const auto alpha = static_cast<float>(float_arg(op, 0));
     const int64_t whole_alpha = int_arg(op, 1);
-    walk(box, 2, strides, [&](const Shape& p, const int64_t* o) {
+    const int last = rank - 1;
+    if (floats && axis != last && box[last] > 0) {      // whole rows of the last axis
+        const KernelTable& t = kernels();
+        Shape rows = box;
+        rows[last] = 1;
+        std::vector<float> row_values(static_cast<size_t>(box[last]));
+        walk(rows, 2, strides, [&](const Shape& p, const int64_t* o) {
+            float* into = reinterpret_cast<float*>(sums) + o[1] + at[static_cast<size_t>(p[axis])] * dense[axis];
+            load_f32(src.dtype, src.data + o[0] * src.size(), row[last], row_values.data(), box[last]);
+            if (alpha != 1.0f)
+                t.binary_vs[static_cast<int>(Binary::MUL)](row_values.data(), alpha, row_values.data(), box[last]);
+            t.binary[static_cast<int>(Binary::ADD)](into, row_values.data(), into, box[last]);
+        });
+    } else walk(box, 2, strides, [&](const Shape& p, const int64_t* o) {
         const int64_t to = o[1] + at[static_cast<size_t>(p[axis])] * dense[axis];
         const char* s = src.data + o[0] * src.size();
         if (floats) {
             float v;
             cast_row({src.dtype, DType::F32}, s, &v, 1);
-            float& y = reinterpret_cast<float*>(sums.data())[to];
+            float& y = reinterpret_cast<float*>(sums)[to];
             const float term = alpha * v;               // no contraction: the product is rounded
             y = y + term;
         } else {
             int64_t v;
             cast_row({src.dtype, DType::I64}, s, &v, 1);
-            int64_t& y = reinterpret_cast<int64_t*>(sums.data())[to];
+            int64_t& y = reinterpret_cast<int64_t*>(sums)[to];
             y = wrap_add(y, wrap_mul(whole_alpha, v));
         }
     });
-    char* y = result(op, 0, from.valid);
-    const Value& made = env_[out_id(op, 0)];
-    convert_box(inner, sums.data(), dense, made.wide ? DType::F32 : made.dtype, y, dense, from.valid);
+    if (!direct) convert_box(inner, sums, dense, kind, y, dense, from.valid);
 }
 
 // y = x; y[i0[j], i1[j], ...] (op)= values[j, ...]
@@ -133,6 +149,23 @@ void Machine::index_put(const Op& op) {
     for (int i = 0; i < row.rank; ++i) value_row[i] = values.stride[1 + i], y_row[i] = dense[indexed + i];
     if (row.rank == 0) row.rank = 1, row[0] = 1;        // single elements
     const Strides* strides[2] = {&value_row, &y_row};
+    if (!add && values.dtype == kind) {
+        for (int64_t j = 0; j < count; ++j)
+            copy_box(size, values.data + j * values.stride[0] * size, value_row, y + to[j] * size, y_row, row);
+        return;
+    }
+    const int last = row.rank - 1;
+    if (add && kind == DType::F32 && values.dtype == DType::F32 && value_row[last] == 1 && y_row[last] == 1) {
+        Shape rows = row;
+        rows[last] = 1;
+        for (int64_t j = 0; j < count; ++j)
+            walk(rows, 2, strides, [&](const Shape&, const int64_t* o) {
+                float* into = reinterpret_cast<float*>(y) + to[j] + o[1];
+                const auto* v = reinterpret_cast<const float*>(values.data) + j * values.stride[0] + o[0];
+                kernels().binary[static_cast<int>(Binary::ADD)](into, v, into, row[last]);
+            });
+        return;
+    }
     for (int64_t j = 0; j < count; ++j)
         walk(row, 2, strides, [&](const Shape&, const int64_t* o) {
             alignas(8) char v[8];

@@ -125,6 +125,24 @@ NPU_INLINE F sign(F x) {                                       // zero and NaN s
     return select((x > splat(0.0f)) | (x < splat(0.0f)), with_sign(splat(1.0f), sign_bit(x)), x);
 }
 
+template <class T, class U, bool LEFT>
+void shift_row(const void* a, const void* b, void* y, int64_t n) {
+    const T *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
+    T* to = static_cast<T*>(y);
+    constexpr U BITS = 8 * sizeof(T);
+    for (int64_t i = 0; i < n; ++i) {
+        const U count = static_cast<U>(q[i]) < BITS ? static_cast<U>(q[i]) : static_cast<U>(BITS - 1);
+        const bool inside = static_cast<U>(q[i]) < BITS;
+        if constexpr (LEFT) to[i] = inside ? static_cast<T>(static_cast<U>(p[i]) << count) : T(0);
+        else to[i] = inside ? static_cast<T>(p[i] >> count) : p[i] < 0 ? static_cast<T>(-1) : T(0);
+    }
+}
+template <class T, class U>
+void set_shifts(KernelTable& t, int at) {
+    t.shift_left[at] = shift_row<T, U, true>, t.shift_right[at] = shift_row<T, U, false>;
+    t.shift_left[at + 4] = shift_row<U, U, true>, t.shift_right[at + 4] = shift_row<U, U, false>;
+}
+
 }  // namespace
 
 void fill_functions(KernelTable& t) {
@@ -157,6 +175,10 @@ void fill_functions(KernelTable& t) {
 #undef NPU_DOUBLE
 #undef NPU_ANGLE
 #undef NPU_FLOAT
+    set_shifts<int8_t, uint8_t>(t, 0);
+    set_shifts<int16_t, uint16_t>(t, 1);
+    set_shifts<int32_t, uint32_t>(t, 2);
+    set_shifts<int64_t, uint64_t>(t, 3);
     t.pow = pow_row;
     t.hypot = [](const float* a, const float* b, float* y, int64_t n) {
         through_double(a, b, y, n, [](D p, D q) { return hypot64(p, q); });
