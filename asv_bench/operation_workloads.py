@@ -108,7 +108,11 @@ def _philox(np_: Any, x: Any) -> Any:
     return np_.random.Generator(np_.random.Philox(7)).random(x.shape, np_.float32)
 
 
-HALF = lambda: [normal(N, N).astype(np.float16)]
+def descending(t: Any, x: Any) -> Any:
+    """torch's stable sort of the last axis."""
+    return t.sort(x, dim=-1, descending=True, stable=True)
+
+
 same = lambda g, *t: g(*t)
 CASES: dict[str, Case] = {
     **{n: unary(n) for n in ("abs", "neg", "exp", "tanh", "erf", "erfc", "relu", "floor", "ceil", "trunc", "round",
@@ -144,9 +148,9 @@ CASES: dict[str, Case] = {
     "rms_norm": Case(lambda: [normal(N, N), normal(N)], lambda g, x, w: g(x, w),
                      lambda t, x, w: t.nn.functional.rms_norm(x, (N,), w, 1e-6)),
     "topk": Case(f(), lambda g, x: g(x, 8), lambda t, x: x.topk(8), limit=SORT_LIMIT),
-    "argsort": Case(f(), lambda g, x: g(x, -1, True), lambda t, x: t.argsort(x, dim=-1, descending=True, stable=True), limit=SORT_LIMIT),
-    "sort32": Case(f(), same, lambda t, x: t.sort(x.reshape(N, N // 32, 32), dim=-1, descending=True, stable=True), limit=SORT_LIMIT),
-    "mrgsort": Case(f(), lambda g, x: g(x, 32), lambda t, x: t.sort(x.reshape(N, N // 128, 128), dim=-1, descending=True, stable=True),
+    "argsort": Case(f(), lambda g, x: g(x, -1, True), lambda t, x: descending(t, x)[1], limit=SORT_LIMIT),
+    "sort32": Case(f(), same, lambda t, x: descending(t, x.reshape(N, N // 32, 32)), limit=SORT_LIMIT),
+    "mrgsort": Case(f(), lambda g, x: g(x, 32), lambda t, x: descending(t, x.reshape(N, N // 128, 128)),
                     limit=SORT_LIMIT),
     "cast": Case(f(), lambda g, x: g(x, BF16), lambda t, x: x.to(t.bfloat16)),
     "quantize": Case(lambda: [normal(N, N), normal(N)], lambda g, x, s: g(x, s, I8, -1),

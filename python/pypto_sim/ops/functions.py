@@ -58,8 +58,8 @@ def _facts(name: str, dtypes: Supported, reference: Any, samples: tuple[float, f
     needs = (f"{scratch} fp32 tiles must fit UB.",) if scratch else ()
     return dict(kernel=name, cost=Cost.VEC_LONG, dtypes=dtypes, reference=reference, samples=samples, ulp=ulp,
                 versions=versions, methods=methods, bf16_arith=bf16_arith, source=facts.API,
-                numerics=f"{'Correctly rounded fp32' if ulp == 0.5 else f'fp32 within {ulp} ULP'} inside (the chip's own "
-                         "sequence is not published); 16-bit types are widened and rounded once.",
+                numerics=f"{'Correctly rounded fp32' if ulp == 0.5 else f'fp32 within {ulp} ULP'} inside (the "
+                         "chip's own sequence is not published); 16-bit types are widened and rounded once.",
                 torch="Same values within rounding.",
                 constraints=(*facts.VECTOR_RULES, *needs))
 

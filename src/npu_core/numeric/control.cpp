@@ -19,10 +19,13 @@ void Machine::run_body(const Schedule& s, Id body) {
         if (frees) bury(plan.dead_at_entry);
         // an If is the last item: continue in its branch without recursion
         Id next = NONE;
-        for (const Step& step : fuses ? plan.fused : plan.plain) {
+        const std::vector<Step>& steps = fuses ? plan.fused : plan.plain;
+        for (size_t at = 0; at < steps.size(); ++at) {
+            const Step& step = steps[at];
             patience_.check();
             const Item& item = items[step.item];
             item_ = &item;
+            following_ = at + 1 < steps.size() && steps[at + 1].group == NONE ? &items[steps[at + 1].item] : nullptr;
             if (step.group != NONE) {
                 const Item* assemble = step.assemble == NONE ? nullptr : &items[step.assemble];
                 if (!run_group(s.groups[step.group], nullptr, assemble)) {

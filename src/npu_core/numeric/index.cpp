@@ -184,7 +184,7 @@ void combine(DType t, Combine how, char* y, const char* s) {
 // y = x; y[..., index[..., i, ...], ...] (op)= src[..., i, ...], in program order.
 void Machine::scatter(const Op& op) {
     const Operand index = index_operand(op, 1);
-    const Operand x = operand(op, 0);
+    Operand x = operand(op, 0);
     const int rank = x.shape.rank, axis = static_cast<int>(int_arg(op, 0));
     const auto how = static_cast<Combine>(std::clamp<int64_t>(int_arg(op, 1), 0, 2));
     const bool scalar_source = int_arg(op, 2) != 0;
@@ -221,9 +221,9 @@ void Machine::scatter(const Op& op) {
             beyond |= (i == axis ? k : at[i]) >= x.valid[i];
         }
     });
-    const Operand from = beyond ? whole(op, 0) : x;
-    char* y = result(op, 0, from.valid);
-    copy_box(size, from.data, from.stride, y, dense, from.valid);
+    Operand from = beyond ? whole(op, 0) : x;
+    x.keep.reset();
+    char* y = updated(op, from, {&index, &src});
     walk(index.valid, 3, strides, [&](const Shape&, const int64_t* o) {
         char* to = y + (o[2] + index_at(index, o[0]) * dense[axis]) * size;
         const char* s = scalar_source ? one : src.data + o[1] * size;
@@ -236,7 +236,7 @@ void Machine::scatter(const Op& op) {
 void Machine::scatter_update(const Op& op) {
     const Operand index = index_operand(op, 1);
     const Operand src = operand(op, 2);
-    const Operand x = operand(op, 0);
+    Operand x = operand(op, 0);
     const int rank = x.shape.rank;
     require((rank == 2 || rank == 4) && src.shape.rank == rank && index.shape.rank == 2,
         "scatter_update: ranks do not fit");
@@ -260,9 +260,9 @@ void Machine::scatter_update(const Op& op) {
         if (k >= slots) out_of_range("scatter_update", k, tensor_text(p_, in_id(op, 0)), 0, slots);
         beyond |= rank == 2 ? k >= x.valid[0] : k / x.shape[1] >= x.valid[0] || k % x.shape[1] >= x.valid[1];
     });
-    const Operand from = beyond ? whole(op, 0) : x;
-    char* y = result(op, 0, from.valid);
-    copy_box(size, from.data, from.stride, y, dense, from.valid);
+    Operand from = beyond ? whole(op, 0) : x;
+    x.keep.reset();
+    char* y = updated(op, from, {&index, &src});
     Shape row;
     row.rank = 1;
     row[0] = std::min(src.valid[last], from.valid[last]);

@@ -89,6 +89,10 @@ class Machine {
     Operand covering(const Op& op, int i, const Shape& box);
     Operand contiguous(Operand o);                     // valid box copied to a dense array if needed
     char* result(const Op& op, int i, const Shape& valid);
+    // Storage of result 0 that holds the elements of operand 0: that of the operand itself where the next item puts the
+    // result back in its place and nobody else looks at it, else a copy of `from`.
+    char* updated(const Op& op, Operand& from, std::initializer_list<const Operand*> others);
+    char* take_over(const Op& op, Operand& from, std::initializer_list<const Operand*> others);
     char* define(Id t, DType dtype, const Shape& shape, const Shape& valid, bool wide = false);
     void share(Id t, const Value& src, const Shape& shape, const Shape& valid, const Strides& stride, const char* data);
     BufferRef scratch(int64_t bytes) { return BufferRef(pool_->take(bytes)); }
@@ -207,6 +211,7 @@ class Machine {
     std::vector<Candidate> sources_;                   // poison=trace: reads beyond what is defined, by number - 1
     std::vector<int> op_sources_;                      // per operand of the operation being executed
     const Item* item_ = nullptr;                       // being executed, for messages
+    const Item* following_ = nullptr;                  // while replaying: the item executed after it
     Item step_item_{};
     Patience patience_;
     size_t stepped_ = 0;                               // items of the kernel body already executed

@@ -90,6 +90,39 @@ bool Machine::writable(const char* begin, const char* end) const {
     });
 }
 
+char* Machine::take_over(const Op& op, Operand& from, std::initializer_list<const Operand*> others) {
+    const Item* next = following_;
+    const Id in = in_id(op, 0), out = out_id(op, 0);
+    if (!next || (next->kind != ItemKind::SET && next->kind != ItemKind::ASSEMBLE) || next->a != in ||
+        next->b != out || in == out || options_.poison == Poison::TRACE || options_.keep || op.wide_out) return nullptr;
+    Value& v = env_[in];
+    if (!v.data || v.data != from.data || !v.dense || v.pieces || v.wide || v.dtype != tensor(out).dtype ||
+        v.shape != tensor(out).shape) return nullptr;
+    const char *begin = v.data, *end = begin + v.shape.count() * dtype_size_bytes(v.dtype);
+    for (const Operand* o : others)
+        if (o->data >= begin && o->data < end) return nullptr;
+    if (next->kind == ItemKind::SET) {
+        from.keep.reset();
+        if (v.region >= 0 || v.through || !v.store || !v.store.unique() || v.store.data() != begin) return nullptr;
+        env_[out] = std::move(v);
+        env_[in].clear();
+        return const_cast<char*>(begin);
+    }
+    bool in_place = (tensor(in).kind == TensorKind::ARG || v.through) && v.region >= 0 && v.full && writable(begin, end);
+    for (int i = 0; i < next->span.count; ++i) in_place = in_place && eval(p_.ids[next->span.begin + i]) == 0;
+    if (!in_place) return nullptr;
+    before_write(v.region, begin, end);
+    share(out, v, v.shape, v.valid, v.stride, v.data);
+    return const_cast<char*>(begin);
+}
+
+char* Machine::updated(const Op& op, Operand& from, std::initializer_list<const Operand*> others) {
+    if (char* y = take_over(op, from, others)) return y;
+    char* y = result(op, 0, from.valid);
+    copy_box(static_cast<int>(from.size()), from.data, from.stride, y, dense_strides(from.shape), from.valid);
+    return y;
+}
+
 void Machine::assemble(Id dst, Id src, const Shape& offset) {
     Value& d = env_[dst];
     Value& s = ready(src);
@@ -143,6 +176,7 @@ void Machine::assemble_into_argument(Value& d, Id dst, Value& s, const Shape& of
     const char* end = d.data + (last + 1) * size;
     if (!writable(to, end)) fail("arg.read_only", "argument " + tensor_text(p_,
         dst) + " is written but its memory is read-only");
+    if (s.data == to && s.dtype == d.dtype && s.stride == d.stride) return;      // it is there already
     if (s.region == d.region && s.region >= 0) {  // argument to argument: the source is taken as it was
         Value copy = s;
         own(copy);

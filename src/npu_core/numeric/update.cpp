@@ -1,4 +1,5 @@
 // Machine: one_hot, index_add, index_put. An index outside its axis is a fault.
+#include <algorithm>
 #include <vector>
 
 #include "npu_core/kernels/kernels.h"
@@ -34,7 +35,7 @@ void Machine::one_hot(const Op& op) {
 
 // y = x; y[..., index[i], ...] += alpha * source[..., i, ...]: in fp32 with one rounding, integers wrap.
 void Machine::index_add(const Op& op) {
-    const Operand x = operand(op, 0);
+    Operand x = operand(op, 0);
     const Operand index = index_operand(op, 1);
     const int rank = x.shape.rank, axis = static_cast<int>(int_arg(op, 0));
     const Shape shape = x.shape;
@@ -54,19 +55,21 @@ void Machine::index_add(const Op& op) {
             shape[axis]);
         beyond |= at[i] >= x.valid[axis];
     }
-    const Operand from = beyond ? whole(op, 0) : x;
+    Operand from = beyond ? whole(op, 0) : x;
+    x.keep.reset();
     const Strides dense = dense_strides(shape);
     Strides off_axis = dense, row = src.stride;
     off_axis[axis] = 0;
     const Strides* strides[2] = {&row, &off_axis};
     const bool floats = is_float(x.dtype);
     const DType inner = floats ? DType::F32 : DType::I64;
-    char* y = result(op, 0, from.valid);
+    // summed where the result is, or beside it in the wider type
+    const bool direct = from.dtype == inner && tensor(out_id(op, 0)).dtype == inner;
+    char* y = direct ? updated(op, from, {&index, &src}) : result(op, 0, from.valid);
     const DType kind = env_[out_id(op, 0)].wide ? DType::F32 : env_[out_id(op, 0)].dtype;
-    const bool direct = kind == inner;                  // summed where the result is
     const BufferRef buffer = direct ? BufferRef() : scratch(shape.count() * dtype_size_bytes(inner));
     char* sums = direct ? y : buffer.data();
-    convert_box(from.dtype, from.data, from.stride, inner, sums, dense, from.valid);
+    if (!direct) convert_box(from.dtype, from.data, from.stride, inner, sums, dense, from.valid);
     const auto alpha = static_cast<float>(float_arg(op, 0));
     const int64_t whole_alpha = int_arg(op, 1);
     const int last = rank - 1;
@@ -103,7 +106,7 @@ void Machine::index_add(const Op& op) {
 
 // y = x; y[i0[j], i1[j], ...] (op)= values[j, ...]
 void Machine::index_put(const Op& op) {
-    const Operand x = operand(op, 0);
+    Operand x = operand(op, 0);
     const int rank = x.shape.rank, indexed = op.ins.count - 2;
     const bool add = int_arg(op, 0) != 0;
     require(indexed >= 1 && indexed <= rank && x.shape == tensor(out_id(op, 0)).shape, "index_put: number of indices");
@@ -139,12 +142,15 @@ void Machine::index_put(const Op& op) {
             beyond |= i >= x.valid[k];
             to[j] += i * dense[k];
         }
-    const Operand from = beyond ? whole(op, 0) : x;
-    char* y = result(op, 0, from.valid);
+    Operand from = beyond ? whole(op, 0) : x;
+    x.keep.reset();
+    const bool same = from.dtype == tensor(out_id(op, 0)).dtype && !op.wide_out;
+    const bool apart = std::none_of(index.begin(), index.end(), [&](const Operand& i) { return i.data == from.data; });
+    char* y = same && apart ? updated(op, from, {&values}) : result(op, 0, from.valid);
     const Value& made = env_[out_id(op, 0)];
     const DType kind = made.wide ? DType::F32 : made.dtype;
     const int size = dtype_size_bytes(kind);
-    convert_box(from.dtype, from.data, from.stride, kind, y, dense, from.valid);
+    if (!(same && apart)) convert_box(from.dtype, from.data, from.stride, kind, y, dense, from.valid);
     Strides value_row{}, y_row{};
     for (int i = 0; i < row.rank; ++i) value_row[i] = values.stride[1 + i], y_row[i] = dense[indexed + i];
     if (row.rank == 0) row.rank = 1, row[0] = 1;        // single elements
