@@ -682,4 +682,5 @@ ROUND_DOWN = DequantScaleRoundingMode.ROUND_DOWN
 ROUND_UP = DequantScaleRoundingMode.ROUND_UP
 STATIC = StatusType.STATIC
 tensor = Tensor
+__version__: str
 
