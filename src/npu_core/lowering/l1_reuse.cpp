@@ -10,7 +10,7 @@
 namespace npu::lowering {
 namespace {
 
-constexpr int64_t CUBE_CLASSES = 48;             // two per AIC
+constexpr int64_t CUBE_SLOTS = 48;               // two per AIC
 constexpr int64_t LOAD_LIMIT_BYTES = 104857600;  // mg_copyin_upper_bound
 
 struct Load {
@@ -44,9 +44,11 @@ void merge_by_loads(Graph& g, const MergeOptions& options) {
     for (size_t i = 0; i < host.size(); ++i) host[i] = int32_t(i);
     std::vector<int64_t> count(subs.size(), 1), load_bytes(subs.size(), 0);
     std::map<std::vector<int64_t>, int32_t> owner;
+    int64_t sub_graphs = 0;                       // of all cores: the automatic factor counts them together
+    for (const auto& members : classes) sub_graphs += int64_t(members.size());
     for (size_t c = 0; c < classes.size(); ++c) {
         if (!has_cube_op(g, subs.ops[classes[c][0]])) continue;
-        int64_t factor = int64_t(classes[c].size()) / CUBE_CLASSES;
+        int64_t factor = sub_graphs / CUBE_SLOTS;
         if (options.l1_reuse_set) {
             factor = 0;
             if (auto it = options.l1_reuse.find(int64_t(c)); it != options.l1_reuse.end()) factor = it->second;
