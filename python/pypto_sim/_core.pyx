@@ -116,6 +116,7 @@ cdef extern from "npu_core/program/builder.h" namespace "npu" nogil:
         void load(int32_t slot, int32_t t, const vector[int32_t]& index, int32_t line) except +
         void store(int32_t t, int32_t value, const vector[int32_t]& index, int32_t line) except +
         void block() except +
+        void held(const vector[int32_t]& tensors) except +
         void begin_loop(const LoopRequest& r) except +
         void end_loop() except +
         void begin_if(int32_t cond, int32_t line) except +
@@ -347,6 +348,10 @@ cdef class Program:
 
     def block(self):
         self.builder.get().block()
+
+    def held(self, tensors):
+        """Results that variables still hold where a block ends; no item."""
+        self.builder.get().held(tensors)
 
     def begin_loop(self, int32_t slot, int32_t start, int32_t stop, int32_t step, bint parallel=False, int32_t line=-1,
                    unroll=(), bint submit_before=False):

@@ -129,6 +129,9 @@ class Lowering:
     def _block(self) -> None:
         self.p.block()
 
+    def _held(self, keys) -> None:
+        self.p.held([self.tensors[k] for k in keys if k in self.tensors])
+
     def _if(self, condition, then, other, line) -> None:
         self.p.begin_if(self.b.expr(condition, self.names), self.b.line(line))
         outer = self.tensors, self.names

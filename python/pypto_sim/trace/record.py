@@ -89,12 +89,14 @@ def _all_paths(fn: types.FunctionType, call: Callable[[Tracer], None], shared: S
     paths = 0
     while path is not None:
         tracer = Tracer(shared, path, values, *session)
+        tracer.code = fn.__code__
         trap = None
         before = digest(fn)
         try:
             with Running(tracer):
                 call(tracer)
                 tracer.alive()
+                tracer.hold(tracer.frame)
         except Exception as exc:             # a trap: it ends this path of the innermost open body
             if tracer.dead is None:
                 if not _may_be_trap(exc):
@@ -103,6 +105,7 @@ def _all_paths(fn: types.FunctionType, call: Callable[[Tracer], None], shared: S
         except Abandon:
             pass
         finally:
+            tracer.frame = None
             out.findings += tracer.findings.values()
             out.written |= tracer.written
             out.read |= tracer.read

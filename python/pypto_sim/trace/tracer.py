@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import sys
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from ..registry import OpSpec
 from .feasible import implied, outcomes
 from .loops import Loop, concrete
 from .scalar import SymbolicScalar, key, known, leaf, leaves, lin, resolved, text_of, value_of
-from .session import Session
+from .session import Session, inside_package
 from .source import Site, carried_names, leaves_early
 from .tensor import Tensor
 from .watch import AfterLoop, Watch, gone, handle_like
@@ -103,6 +104,25 @@ def freeze(tree: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(("if", i[1], freeze(i[2]), freeze(i[3]), i[4]) if i[0] == "if" else i for i in tree)
 
 
+def frame_of(code: types.CodeType) -> types.FrameType | None:
+    """The innermost frame that runs this code."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame
+
+
+def held_results(frame: types.FrameType | None, home: Body) -> tuple[str, ...]:
+    """Names of the results made in `home` that variables of the kernel and its helpers hold, also in containers."""
+    found: set[str] = set()
+    while frame is not None and not inside_package(frame.f_code):
+        for value in frame.f_locals.values():
+            inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else (value,)
+            found.update(t.key for t in inner if isinstance(t, Tensor) and t.home is home and not t.is_arg)
+        frame = frame.f_back
+    return tuple(sorted(found))
+
+
 class Tracer(Session):
     """Records one run of the kernel function along one path of decisions outside loops.
 
@@ -110,7 +130,8 @@ class Tracer(Session):
     triples; ("decl", key, shape, dtype, name, line); ("set", dst, src, line, retyped or None); ("assemble", dst, src,
     offsets, line); ("load", name, tensor, index, line); ("store", tensor, value, index, line); ("block",); ("if",
     condition, taken, line), in a tree ("if", condition, then, else, line); ("loop", name, start, stop, step, (parallel,
-    unroll factors, submit before), tree, line); ("trap", class, arguments, line).
+    unroll factors, submit before), tree, line); ("held", results that variables hold where a block ends); ("trap", class,
+    arguments, line).
     """
 
     def __init__(self, shared: Shared, path: Sequence[bool], values: bool, *session: Any) -> None:
@@ -119,6 +140,8 @@ class Tracer(Session):
         self.stack = [self.root]
         self.left: Body | None = None        # a loop that was left early
         self.dead: Abandon | None = None
+        self.code: types.CodeType | None = None          # of the kernel function, to find its frame
+        self.frame: types.FrameType | None = None
         self.total = 0
         shared.bodies.add(self.root)
         super().__init__(*session)
@@ -191,6 +214,8 @@ class Tracer(Session):
         self.total += 1
         if self.total > MAX_ITEMS:
             self.give_up("the program is too long")
+        if self.frame is None and self.code is not None:
+            self.frame = frame_of(self.code)
         self.stack[-1].items.append(item)
 
     def _handle(self, shape, dtype, valid, into=None, name="") -> Tensor:
@@ -247,6 +272,12 @@ class Tracer(Session):
 
     def _store(self, t: Tensor, value, index) -> None:
         self.append("store", t.key, value, index, self.line())
+
+    def hold(self, frame: types.FrameType | None) -> None:
+        """Note which results of the innermost body variables hold at the end of a block; `frame`: the innermost one."""
+        body = self.stack[-1]
+        if names := held_results(frame, body):
+            body.items.append(("held", names))
 
     def block(self) -> None:
         """A new block begins."""
@@ -316,6 +347,7 @@ class Tracer(Session):
             self.block()
             return
         watch, after = Watch(frame, carried_names(node)), AfterLoop(frame, node)
+        self.hold(frame)
         name = parent.fresh()
         ident = (*((b.name, tuple(b.path[:b.taken])) for b in self.stack), name)
         confirm = loop.site not in shared.confirmed
@@ -341,6 +373,7 @@ class Tracer(Session):
 
         def end(body: Body, before: dict[str, Any]) -> bool:
             self.alive()
+            self.hold(frame)
             assert self.stack.pop() is body
             self.loops.pop()
             self.scope = scope

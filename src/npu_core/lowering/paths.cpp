@@ -20,17 +20,25 @@ public:
         : p_(p), control_(p, data, assume, assumptions), assumptions_(assumptions), scalars_(p.scalar_slots, 0) {}
 
     ControlFlow run() {
-        body(0, 0);
+        run_body(0, 0);
         flush();
         return std::move(flow_);
     }
 
 private:
-    void body(Id id, int32_t copy) {
-        for (const Item& it : p_.bodies[id].items) {
+    void run_body(Id id, int32_t copy) {
+        const Body& body = p_.bodies[id];
+        auto held = body.held.begin();
+        auto hold = [&](size_t place) {
+            for (; held != body.held.end() && size_t(held->before) == place; ++held)
+                path_.held.assign(p_.id_at(held->tensors), p_.id_at(held->tensors) + held->tensors.count);
+        };
+        for (size_t place = 0; place < body.items.size(); ++place) {
+            hold(place);
+            const Item& it = body.items[place];
             switch (it.kind) {
                 case ItemKind::LOOP: loop(it); break;
-                case ItemKind::IF: body(control_.must(it.a, it, "a condition") ? it.b : it.c, copy); break;
+                case ItemKind::IF: run_body(control_.must(it.a, it, "a condition") ? it.b : it.c, copy); break;
                 case ItemKind::BLOCK: flush(); break;
                 case ItemKind::TRAP: throw TrapSignal{it.a};
                 case ItemKind::LOAD: load(it); break;
@@ -47,6 +55,7 @@ private:
                 default: add(it, copy);
             }
         }
+        hold(body.items.size());
     }
 
     void add(const Item& it, int32_t copy) {
@@ -81,7 +90,7 @@ private:
                 patience_.check();
                 scalars_[it.a] = i;
                 control_.set_index(it.a, i);
-                body(it.b, int32_t(j));
+                run_body(it.b, int32_t(j));
             }
             flush();
             left -= take;
@@ -109,6 +118,7 @@ private:
             submit_before_ = false;
         }
         path_.steps.clear();
+        path_.held.clear();
         copies_.clear();
     }
 

@@ -17,6 +17,7 @@ struct PathStep {
 // One control-flow path between loops: compiled once, run by any number of instances.
 struct RootPath {
     std::vector<PathStep> steps;
+    std::vector<Id> held;         // tensors that variables hold where it ends
 };
 
 struct Instance {

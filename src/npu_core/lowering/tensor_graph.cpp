@@ -1,5 +1,7 @@
 #include "npu_core/lowering/tensor_graph.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <algorithm>
 
 #include "npu_core/lowering/options.h"
@@ -70,11 +72,85 @@ static void mark_symbolic_sizes(Graph& g) {
     }
 }
 
+// The sort of operation lists on a graph in which each of the first `steps` operations also follows the one before it: the
+// front end records a sequence.
+static void sort_in_program_order(Graph& g, int32_t steps) {
+    std::vector<int32_t> waiting(g.ops.size(), 0), done;
+    for (const Op& op : g.ops)
+        for (int32_t t : op.in)
+            for (int32_t p : g.tensors[t].producers) ++waiting[p];
+    for (int32_t id = 0; id + 1 < steps; ++id) ++waiting[id];
+    auto ready = [&](int32_t id) {
+        if (--waiting[id] == 0) done.push_back(id);
+    };
+    for (int32_t id : g.order)
+        if (waiting[id] == 0) done.push_back(id);
+    for (size_t head = 0; head < done.size(); ++head) {
+        const int32_t id = done[head];
+        if (id > 0 && id < steps) ready(id - 1);
+        for (int32_t t : g.ops[id].in)
+            for (int32_t p : g.tensors[t].producers) ready(p);
+    }
+    std::reverse(done.begin(), done.end());
+    g.order = std::move(done);
+    g.stale = false;
+}
+
+// The ends of a root function are numbered after everything within it: first what it reads, then what it stores.
+void TensorGraphBuilder::number_ends_last() {
+    Graph& g = root_.graph;
+    std::vector<char> is_end(g.tensors.size(), 0);
+    std::vector<int32_t> ends;
+    auto end = [&](int32_t t) {
+        if (is_end[t]) return;
+        is_end[t] = 1;
+        ends.push_back(t);
+    };
+    for (size_t i = 0; i < incasts_.size(); ++i) {
+        end(g.inputs[i]);
+        end(incasts_[i].second);
+    }
+    for (int32_t t : stored_) end(t);
+    std::vector<int32_t> order;
+    for (size_t t = 0; t < g.tensors.size(); ++t)
+        if (!is_end[t]) order.push_back(int32_t(t));
+    order.insert(order.end(), ends.begin(), ends.end());
+    std::vector<int32_t> place(order.size());
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < order.size(); ++i) {
+        place[order[i]] = int32_t(i);
+        tensors.push_back(std::move(g.tensors[order[i]]));
+    }
+    g.tensors = std::move(tensors);
+    for (Op& op : g.ops)
+        for (Ids* operands : {&op.in, &op.out})
+            for (int32_t& t : *operands) t = place[t];
+    for (auto* list : {&g.inputs, &g.outputs})
+        for (int32_t& t : *list) t = place[t];
+}
+
 RootGraph TensorGraphBuilder::build() {
     for (const PathStep& s : path_.steps) step(s);
+    const int32_t steps = int32_t(root_.graph.ops.size());
     finish();
     mark_symbolic_sizes(root_.graph);
-    sort_ops(root_.graph);
+    number_ends_last();
+    sort_in_program_order(root_.graph, steps);
+    if (getenv("NPU_DUMP")) {   // DEBUG
+        Graph& g = root_.graph;
+        fprintf(stderr, "root in");
+        for (int32_t t : g.inputs) fprintf(stderr, " %d", t);
+        fprintf(stderr, " out");
+        for (int32_t t : g.outputs) fprintf(stderr, " %d", t);
+        fprintf(stderr, " held %zu\n", path_.held.size());
+        for (int32_t id : g.order) {
+            fprintf(stderr, "  %d %s [", id, std::string(facts(g.ops[id].code).name).c_str());
+            for (int32_t t : g.ops[id].in) fprintf(stderr, "%d,", t);
+            fprintf(stderr, "] [");
+            for (int32_t t : g.ops[id].out) fprintf(stderr, "%d,", t);
+            fprintf(stderr, "]\n");
+        }
+    }
     return std::move(root_);
 }
 
@@ -207,14 +283,37 @@ void TensorGraphBuilder::finish() {
     }
     std::vector<std::pair<int32_t, Id>> ends;
     for (const auto& [slot, tensor] : whole_) ends.emplace_back(tensor, slot);
+    for (int32_t tensor : held_values()) ends.emplace_back(tensor, NONE);
+    for (const auto& [slot, out] : written_) ends.emplace_back(out, slot);
     std::sort(ends.begin(), ends.end());
     for (const auto& [tensor, slot] : ends) {
-        const int32_t out = fresh(p_.tensors[slot].shape, p_.tensors[slot].dtype);
-        g.outputs.push_back(out);
-        root_.output_slots.push_back(slot);
+        if (slot != NONE && written_.count(slot) && written_[slot] == tensor) {   // assembled window by window
+            stored_.push_back(tensor);
+            continue;
+        }
+        const Tensor source = g.tensors[tensor];
+        const int32_t out = slot == NONE ? fresh(source.shape, source.dtype) : fresh(p_.tensors[slot].shape, p_.tensors[slot].dtype);
+        if (slot != NONE) {
+            g.outputs.push_back(out);
+            root_.output_slots.push_back(slot);
+        }
         const int32_t id = emit(Opcode::ASSEMBLE, {tensor}, {out});
-        g.ops[id].at = zero_offset(p_.tensors[slot].shape.rank);
+        g.ops[id].at = zero_offset(source.shape.rank);
+        stored_.push_back(out);
+        stored_.push_back(tensor);
     }
+}
+
+// Values made here that variables still hold: each is stored to a tensor that nobody reads. A value that leaves the root
+// function anyway was moved there.
+std::vector<int32_t> TensorGraphBuilder::held_values() const {
+    std::set<int32_t> taken;
+    for (const auto& [slot, tensor] : whole_) taken.insert(tensor);
+    for (const auto& [slot, local] : incasts_) taken.insert(local);
+    std::vector<int32_t> held;
+    for (Id t : path_.held)
+        if (auto it = version_.find(t); it != version_.end() && taken.insert(it->second).second) held.push_back(it->second);
+    return held;
 }
 
 RootGraph build_tensor_graph(const Program& program, const RootPath& path, const std::set<Id>& crossing,

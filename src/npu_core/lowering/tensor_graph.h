@@ -47,6 +47,8 @@ private:
     void step(const PathStep& s);
     void assemble(const Item& it);
     void finish();
+    std::vector<int32_t> held_values() const;
+    void number_ends_last();
     Coord coordinate(Id expr);
     int32_t written_argument(Id tensor);
 
@@ -59,6 +61,7 @@ private:
     RootGraph root_;
     std::map<Id, int32_t> version_;        // Program tensor -> graph tensor
     std::vector<std::pair<Id, int32_t>> incasts_;   // slot and the view of it
+    std::vector<int32_t> stored_;          // ends that are written, in program order: a target, then its source
     std::map<Id, int32_t> written_;        // slot -> function output written by assembles
     std::map<Id, int32_t> whole_;          // slot -> tensor that becomes it at the end
     std::set<Id> declared_;

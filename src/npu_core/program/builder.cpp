@@ -214,6 +214,12 @@ void Builder::store(Id t, Id value, const std::vector<Id>& index, int32_t line) 
     legaliser_.written(t);
 }
 
+void Builder::held(const std::vector<Id>& tensors) {
+    check_tensors(tensors);
+    Body& body = p_.bodies[open_.back().body];
+    body.held.push_back({static_cast<int32_t>(body.items.size()), ids(tensors)});
+}
+
 void Builder::block() {
     append(ItemKind::BLOCK, NONE);
     legaliser_.new_block();

@@ -49,6 +49,7 @@ class Builder {
     void load(Id slot, Id t, const std::vector<Id>& index, int32_t line);
     void store(Id t, Id value, const std::vector<Id>& index, int32_t line);
     void block();
+    void held(const std::vector<Id>& tensors);
     void begin_loop(const LoopRequest& r);
     void end_loop();
     void begin_if(Id cond, int32_t line);

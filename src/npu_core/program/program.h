@@ -84,7 +84,16 @@ struct Item {
     Span unroll;             // LOOP: unroll factors asked for (pool ints), read by the plan only; values never change
     bool submit_before = false;  // LOOP: submit_before_loop, read by the plan only
 };
-struct Body { std::vector<Item> items; };
+// Results that variables of the kernel still hold where a block ends. Values do not depend on it; the public 0.2.0 package
+// stores them, which moves operations about (lowering).
+struct Held {
+    int32_t before;          // index of the item that follows
+    Span tensors;
+};
+struct Body {
+    std::vector<Item> items;
+    std::vector<Held> held;
+};
 
 enum class Numerics : uint8_t { CURRENT, V0_2_0 };
 
