@@ -1,7 +1,5 @@
 #include "npu_core/lowering/tensor_graph.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <algorithm>
 
 #include "npu_core/lowering/options.h"
@@ -136,21 +134,6 @@ RootGraph TensorGraphBuilder::build() {
     mark_symbolic_sizes(root_.graph);
     number_ends_last();
     sort_in_program_order(root_.graph, steps);
-    if (getenv("NPU_DUMP")) {   // DEBUG
-        Graph& g = root_.graph;
-        fprintf(stderr, "root in");
-        for (int32_t t : g.inputs) fprintf(stderr, " %d", t);
-        fprintf(stderr, " out");
-        for (int32_t t : g.outputs) fprintf(stderr, " %d", t);
-        fprintf(stderr, " held %zu\n", path_.held.size());
-        for (int32_t id : g.order) {
-            fprintf(stderr, "  %d %s [", id, std::string(facts(g.ops[id].code).name).c_str());
-            for (int32_t t : g.ops[id].in) fprintf(stderr, "%d,", t);
-            fprintf(stderr, "] [");
-            for (int32_t t : g.ops[id].out) fprintf(stderr, "%d,", t);
-            fprintf(stderr, "]\n");
-        }
-    }
     return std::move(root_);
 }
 
