@@ -117,7 +117,8 @@ def held_results(frame: types.FrameType | None, home: Body) -> tuple[str, ...]:
     found: set[str] = set()
     while frame is not None and not inside_package(frame.f_code):
         for value in frame.f_locals.values():
-            inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else (value,)
+            inner = value.values() if isinstance(value, dict) else value
+            inner = inner if isinstance(value, (dict, list, tuple)) else (value,)
             found.update(t.key for t in inner if isinstance(t, Tensor) and t.home is home and not t.is_arg)
         frame = frame.f_back
     return tuple(sorted(found))
@@ -130,8 +131,8 @@ class Tracer(Session):
     triples; ("decl", key, shape, dtype, name, line); ("set", dst, src, line, retyped or None); ("assemble", dst, src,
     offsets, line); ("load", name, tensor, index, line); ("store", tensor, value, index, line); ("block",); ("if",
     condition, taken, line), in a tree ("if", condition, then, else, line); ("loop", name, start, stop, step, (parallel,
-    unroll factors, submit before), tree, line); ("held", results that variables hold where a block ends); ("trap", class,
-    arguments, line).
+    unroll factors, submit before), tree, line); ("held", results that variables hold where a block ends); ("trap",
+    class, arguments, line).
     """
 
     def __init__(self, shared: Shared, path: Sequence[bool], values: bool, *session: Any) -> None:
