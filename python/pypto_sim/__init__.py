@@ -7,6 +7,7 @@ Kernels are written as for PyPTO; see the README. `config` sets device, profile 
 from __future__ import annotations
 
 import importlib as _importlib
+import os as _os
 from typing import Any as _Any
 
 from . import enums as _enums
@@ -114,6 +115,10 @@ globals().update({name: value for name, value in vars(_enums).items() if not nam
 _LAZY = {"estimate": "run.estimate", "suggest_tiles": "run.suggest", "profile": "run.profile",
          "Estimate": "result.estimate"}
 _MODULES = ("strategies", "report", "compat", "testing", "device", "cli")
+
+if "PYPTO_SIM_DUMP" in _os.environ:
+    from .testing.dumps import from_environment as _from_environment
+    _from_environment()
 
 __all__ = sorted(name for name in globals() if not name.startswith("_"))
 

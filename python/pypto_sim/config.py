@@ -25,6 +25,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "log": ("off", "info", "debug"),
 }
 ENVIRONMENT = ("DEVICE", "PROFILE", "NUMERICS", "MODEL", "MODE", "THREADS", "ISA", "LOG")
+DUMPS = ("DUMP", "DUMP_DIR")               # read by testing.dumps.from_environment
 PREFIX = "PYPTO_SIM_"
 
 
@@ -77,8 +78,10 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
         if not name.startswith(PREFIX) or name.startswith(PREFIX + "BUILD_"):
             continue
         word = name.removeprefix(PREFIX)
+        if word in DUMPS:
+            continue
         if word not in ENVIRONMENT:
-            known = ", ".join(PREFIX + w for w in ENVIRONMENT)
+            known = ", ".join(PREFIX + w for w in (*ENVIRONMENT, *DUMPS))
             raise PyptoKeyError(f"unknown environment variable {name}; known: {known}")
         value: Any = text
         if word == "THREADS":

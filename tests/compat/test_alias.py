@@ -122,7 +122,9 @@ def test_processes_of_the_script_have_it_too(python):
     """Also beside another sitecustomize, and without a cost for processes that do not ask."""
     code = ("import subprocess, sys, pypto_sim; pypto_sim.compat.install();"
             "child = 'import sys; assert \"pypto_sim\" not in sys.modules and \"numpy\" not in sys.modules; "
-            "import pypto; print(pypto.__name__, getattr(sys, \"site_seen\", 0))';"
+            "import pypto; print(pypto.__name__, getattr(sys, \"site_seen\", 0)); import pypto_sim; "
+            "assert pypto is pypto_sim is sys.modules[\"pypto\"]; from pypto.error import PyptoError; "
+            "assert PyptoError is pypto_sim.PyptoError';"
             "sys.exit(subprocess.run([sys.executable, '-c', child]).returncode)")
     assert python("-c", code).stdout == "pypto_sim 0\n"
 

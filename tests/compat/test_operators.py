@@ -228,10 +228,12 @@ def test_formats_are_remembered_per_tensor():
     torch_npu.npu_format_cast_(x, nz)
     assert torch_npu.get_npu_format(x) == 29
     assert torch_npu.get_npu_format(torch_npu.empty_with_format((2, 3), dtype=torch.float16, acl_format=29)) == 29
-    for wrong, text in ((lambda: torch_npu.npu_format_cast(x, 77), "unknown npu format 77.*29 FRACTAL_NZ"),
-                        (lambda: torch_npu.get_npu_format(torch.ones(2)), r"on cpu; move it with \.npu")):
-        with pytest.raises(RuntimeError, match=text):
-            wrong()
+    with pytest.raises(RuntimeError, match="unknown npu format 77.*29 FRACTAL_NZ"):
+        torch_npu.npu_format_cast(x, 77)
+    with pytest.warns(pypto.PyptoWarning, match=r"the tensor is on cpu, the device refuses it; move it with \.npu"):
+        assert torch_npu.get_npu_format(torch.ones(2)) == 2
+    with pytest.warns(pypto.PyptoWarning, match="npu_format_cast"):
+        assert torch.npu.get_npu_format(torch.npu.npu_format_cast(torch.ones(2), 29)) == 29
 
 
 def test_a_kernel_sees_the_format():
@@ -254,6 +256,16 @@ def test_a_kernel_sees_the_format():
     assert torch.equal(out, again)
     torch.testing.assert_close(out.cpu(), a.cpu().float() @ b.cpu().float(), rtol=1e-4, atol=1e-4)
     assert pypto.from_torch(torch_npu.npu_format_cast(b, 29)).format is pypto.TileOpFormat.TILEOP_NZ
+
+
+def test_tensors_of_one_launch_lie_on_one_device():
+    x, out = torch.zeros(8, 64, device="npu"), torch.zeros(8, 64)
+    with pytest.warns(pypto.PyptoWarning, match="kernel `add_one` gets tensors on the NPU and on the CPU") as caught:
+        add_one(x, out)
+    assert (out == 1).all() and caught[0].filename == __file__
+    with pypto.config(profile="master"), pytest.raises(RuntimeError, match="on the NPU and on the CPU"):
+        add_one(x, out)
+    add_one(torch.zeros(8, 64), out)
 
 
 def test_functions_for_goldens():

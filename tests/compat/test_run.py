@@ -65,6 +65,18 @@ def test_dump(python, tmp_path):
     assert np.load(found)["values"].shape == (4, 128)
 
 
+def test_dump_of_processes_and_by_environment(python, tmp_path):
+    script = tmp_path / "twice.py"
+    script.write_text(f"import subprocess, sys\nsys.path.insert(0, {str(SCRIPTS)!r})\nimport softmax_npu\n"
+                      "softmax_npu.test_softmax()\nif len(sys.argv) == 1:\n"
+                      "    sys.exit(subprocess.run([sys.executable, __file__, 'again']).returncode)\n")
+    python("-m", "pypto_sim", "run", "--dump", "shifted@2", "--dump-dir", "d", script, cwd=tmp_path)
+    assert sorted(len(p.relative_to(tmp_path).parts) for p in tmp_path.rglob("*.npz")) == [2, 3]
+    env = {"PYPTO_SIM_DUMP": "shifted", "PYPTO_SIM_DUMP_DIR": "e"}
+    python("-m", "pypto_sim", "run", script, "only", cwd=tmp_path, env=env)
+    assert len(list((tmp_path / "e").rglob("*.npz"))) == 3
+
+
 def test_same_process_is_as_before():
     import sys
 

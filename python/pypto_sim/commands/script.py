@@ -8,7 +8,8 @@ import runpy
 import sys
 import threading
 import traceback
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +60,8 @@ def execute(path: str, arguments: list[str], module: bool = False) -> None:
 
 
 def run(args: Any) -> int:
-    if args.dump:
-        from ..testing.dumps import dump
-        recording = dump(args.dump, directory=args.dump_dir)
-    else:
-        recording = nullcontext()
     try:
-        with recording:
+        with _dumping(args.dump, args.dump_dir) if args.dump else nullcontext():
             execute(args.script, args.args, args.module)
     except PyptoKeyError as error:
         if not _in_script(error):
@@ -76,6 +72,22 @@ def run(args: Any) -> int:
         _print(error)
         return 1
     return 0
+
+
+@contextmanager
+def _dumping(names: str, folder: str) -> Iterator[None]:
+    """Dump the script's launches, and those of processes that it starts."""
+    from ..testing.dumps import dump
+    with dump(names, directory=folder):
+        before = {k: os.environ.get(k) for k in ("PYPTO_SIM_DUMP", "PYPTO_SIM_DUMP_DIR")}
+        os.environ.update(PYPTO_SIM_DUMP=names, PYPTO_SIM_DUMP_DIR=os.path.abspath(folder))
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
 
 
 def _in_script(error: BaseException) -> bool:

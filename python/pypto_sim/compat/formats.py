@@ -2,10 +2,13 @@
 from __future__ import annotations
 
 import enum
+import warnings
 from typing import Any
 
 import torch
 
+from ..errors import PyptoWarning
+from .device import current_index
 from .tensor import NpuTensor, _disabled, on_npu
 
 
@@ -28,7 +31,7 @@ class Format(enum.IntEnum):
 
 
 def get_npu_format(tensor: torch.Tensor) -> Format:
-    """Format of an NPU tensor. Raises RuntimeError for a tensor that is not on the NPU."""
+    """Format of a tensor; ND for one on the CPU, with a warning, since the device refuses those."""
     return Format(_checked(tensor, "get_npu_format").npu_format)
 
 
@@ -73,7 +76,10 @@ def _format_of(value: Any) -> Format:
 
 
 def _checked(tensor: Any, who: str) -> NpuTensor:
-    if not isinstance(tensor, NpuTensor):
-        where = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-        raise RuntimeError(f"torch_npu.{who}: expected a tensor on the NPU, got one on {where}; move it with .npu()")
-    return tensor
+    if isinstance(tensor, NpuTensor):
+        return tensor
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"torch_npu.{who}: expected a tensor, got {type(tensor).__name__}")
+    warnings.warn(PyptoWarning(f"torch_npu.{who}: the tensor is on {tensor.device}, the device refuses it; move it "
+                               "with .npu()", rule="compat.cpu_tensor"), stacklevel=3)
+    return on_npu(tensor, current_index())

@@ -12,7 +12,7 @@ import torch
 
 from ..config import active
 from ..device import Device
-from . import graphs
+from . import formats, graphs
 from .device import NpuDevice, current_index, placed, set_index
 from .factories import as_npu, device_count
 
@@ -343,6 +343,7 @@ class _Settings(types.SimpleNamespace):
 config = _Settings(allow_internal_format=True)
 matmul = _Settings(allow_hf32=False, allow_fp16_reduced_precision_reduction=False)
 conv = _Settings(allow_hf32=True)
+get_npu_format, npu_format_cast = formats.get_npu_format, formats.npu_format_cast
 NPUGraph, graph, make_graphed_callables = graphs.NPUGraph, graphs.graph, graphs.make_graphed_callables
 graph_pool_handle, is_current_stream_capturing = graphs.graph_pool_handle, graphs.is_current_stream_capturing
 

@@ -19,14 +19,14 @@ class StandIn:
 
     def enter(self) -> None:
         """Patch torch."""
-        from . import compiling, device, factories, graphs, npu, operators
+        from . import compiling, device, factories, graphs, launches, npu, operators
         self.modules = _modules()
         self.patches.set(self.torch, "device", device.device_class(self.torch._C.device))
         factories.patch(self.patches)
         operators.patch(self.patches)
         compiling.patch(self.patches)
         self.patches.set(self.torch, "npu", npu)
-        self.patches.set(Kernel, "__call__", graphs.record_launches(Kernel.__call__))
+        self.patches.set(Kernel, "__call__", launches.one_device(graphs.record_launches(Kernel.__call__)))
         sys.modules["torch.npu"] = npu
         for name in ("amp", "utils", "random", "streams", "memory"):
             sys.modules[f"torch.npu.{name}"] = self.modules[f"torch_npu.npu.{name}"]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -129,6 +130,16 @@ class dump:
         target = self.directory / f"{len(self.snapshots) - 1:04d}-{one.kernel}{one.launch}-{one.name}{at}.npz"
         np.savez(target, values=values, dtype=str(one.values.dtype), line=one.line, kernel=one.kernel,
                  indices=np.array(list(one.indices.items()), dtype=str).reshape(-1, 2))
+
+
+def from_environment() -> dump | None:
+    """PYPTO_SIM_DUMP names what launches of the main thread write, PYPTO_SIM_DUMP_DIR the folder (default dump); each
+    process writes into a folder of its own there. None when it is not set."""
+    names = os.environ.get("PYPTO_SIM_DUMP", "")
+    if not names:
+        return None
+    folder = Path(os.environ.get("PYPTO_SIM_DUMP_DIR") or "dump") / str(os.getpid())
+    return dump(names, directory=folder).__enter__()
 
 
 class _Dumping(WatchingStepper):

@@ -8,6 +8,7 @@ import numpy as np
 from ..errors import PyptoValueError
 from .arrays import as_array, wide
 from .compare import SHOWN, Comparison, _require
+from .launches import origin_of_nan
 
 
 def compare_topk(values: Any, indices: Any, scores: Any, *, largest: bool = True, sorted: bool = True, dim: int = -1,
@@ -41,8 +42,11 @@ def compare_topk(values: Any, indices: Any, scores: Any, *, largest: bool = True
             if len(rows) < SHOWN:
                 rows.append((str(list(at)), *problem))
     total = int(np.prod(shape[:-1]))
+    notes = ()
+    if found is not None and np.isnan(found).any() and not np.isnan(table).any():
+        notes = (f"NaN: {int(np.isnan(found).sum())} where the scores have none", origin_of_nan(values))
     return Comparison(not wrong, f"compare_topk: {wrong} of {total} rows are no top {k} of {n}", total, wrong, 0,
-                      float(bool(wrong)), ("row", "problem", "result", "golden"), tuple(rows))
+                      float(bool(wrong)), ("row", "problem", "result", "golden"), tuple(rows), notes)
 
 
 def assert_topk(values: Any, indices: Any, scores: Any, *, largest: bool = True, sorted: bool = True, dim: int = -1,

@@ -21,6 +21,7 @@ class _Waker:
             return None                            # an interpreter without the package
         from pypto_sim import compat
         compat.install()
+        sys.modules.pop("pypto", None)             # else importlib would load what it finds there a second time
         return compat.finder().find_spec(name, path)
 
 
