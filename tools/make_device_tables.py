@@ -20,7 +20,8 @@ KEY = re.compile(r"^\s*(\w+)\s*=")
 TAG = re.compile(r"^\[([^\]]*)\]\s*(.*)$")
 BARE_TAG = re.compile(r"\[(documented|measured|inferred|simulator|measured-fit|documented-fit)[^\]]*\]")
 PATH = re.compile(r"[\w.-]+:[\w./{},-]*/[\w./{},-]+")
-SCALED = ("stream_model.hbm_read_gbs", "stream_model.hbm_write_gbs", "stream_model.decode_attention")
+SCALED = ("stream_model.hbm_read_gbs", "stream_model.hbm_write_gbs", "stream_model.decode_attention",
+          "vector_stream.hbm_gbs")
 
 # Keys the cost model reads on every chip; where a table has none the A2 value is carried over.
 CARRIED = (
@@ -117,6 +118,7 @@ def device(row: dict[str, str], folder: Path) -> dict[str, dict[str, dict]]:
             confidence = inferred
         table[section][key] = {"value": number(text), "confidence": confidence,
                                "source": f"{row['source']} ({row['confidence']})"}
+    add_fitted(table)
     scale = float(row["hbm_scale"])
     for name in SCALED:
         section, key = name.split(".")
@@ -168,9 +170,7 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     with open(folder / "devices.csv", encoding="utf-8", newline="") as f:
         for row in csv.DictReader(f):
-            table = device(row, folder)
-            add_fitted(table)
-            write(row["name"], row, table)
+            write(row["name"], row, device(row, folder))
 
 
 if __name__ == "__main__":

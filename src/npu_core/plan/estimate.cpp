@@ -56,6 +56,7 @@ class Planner {
 public:
     Planner(const Program& p, const cost::Device& device, int64_t timeline_tasks)
         : p_(p), device_(device), timeline_tasks_(timeline_tasks), resident_(device.get("planner.static", 0) != 0),
+          warm_(device.get("planner.warm", 0) != 0 && argument_bytes(p) <= device["capacity.l2"]),
           chip_(chip_of(device)), crossing_(crossing_locals(p)), leaves_(p, chip_),
           traffic_(tensor_bytes(p), static_cast<int64_t>(device["capacity.l2"])) {}
 
@@ -115,7 +116,7 @@ public:
                         waits.push_back(from);
                     });
                 int64_t fresh = 0;
-                if (e.argument && !written)
+                if (e.argument && !written && !warm_)
                     fresh = a.unknown_rows ? traffic_.random_touch(e.tensor, a.bytes)
                                            : traffic_.touch(e.tensor, at, a.shape, a.bytes);
                 totals_.hbm_read += fresh;
@@ -136,8 +137,8 @@ public:
                 const Shape at = a.dyn == NONE ? a.at : plus(a.at, shift_[a.dyn]);
                 tensors_[e.tensor].write += a.bytes;
                 traffic_.write(e.tensor, at, a.shape, device_task | (base + static_cast<int64_t>(t)));
-                if (e.argument) totals_.hbm_write += traffic_.touch(e.tensor, at, a.shape, a.bytes);
-                else if (slots_.insert(e.tensor).second)
+                if (e.argument && !warm_) totals_.hbm_write += traffic_.touch(e.tensor, at, a.shape, a.bytes);
+                if (!e.argument && slots_.insert(e.tensor).second)
                     totals_.slots += bytes_of(p_.tensors[e.tensor].shape, p_.tensors[e.tensor].dtype);
             }
     }
@@ -151,6 +152,7 @@ private:
     const cost::Device& device_;
     const int64_t timeline_tasks_;                   // 0: no timeline
     const bool resident_;             // one program per core instead of tasks under the AICPU
+    const bool warm_;                 // the arguments lie in L2 when the launch starts, and stay there
     const Chip chip_;
     const std::unordered_set<Id> crossing_;
     LeafTable leaves_;
@@ -171,6 +173,12 @@ private:
     std::map<Id, TensorTraffic> tensors_;
     std::vector<Start> starts_;                      // of the instances, for a timeline
 
+    static double argument_bytes(const Program& p) {
+        double sum = 0;
+        for (const TensorInfo& t : p.tensors)
+            if (t.arg_index >= 0) sum += static_cast<double>(bytes_of(t.shape, t.dtype));
+        return sum;
+    }
     static std::vector<int64_t> tensor_bytes(const Program& p) {
         std::vector<int64_t> b;
         for (const TensorInfo& t : p.tensors) b.push_back(bytes_of(t.shape, t.dtype));
@@ -240,11 +248,14 @@ std::string Planner::finish(const WalkNotes& notes) {
                                  static_cast<int>(device_["pypto_runtime.aicpu_machines"])};
         const double gbs_to_bpc = 1 / ghz;       // GB/s over GHz: bytes per cycle
         const bool cube = totals_.aic > 0;       // numbers that only cube work needs are read, and reported, with it
+        // Kernels of vector work alone: one rate for what HBM reads and what L2 writes back to it.
+        const bool streams = !cube && device_.has("vector_stream.hbm_gbs");
         const double cube_rate = cube ? device_["chip_bandwidth.hbm_gbs"] * device_.get("chip_bandwidth.hbm_eff_read", 0.9) : 1;
         // The measured rate is what the ports of the cube cores draw; the documented one is the pool's.
         const double l2_read = std::max(device_["chip_bandwidth.l2_read_gbs"], device_.get("chip_bandwidth.l2_read_gbs_alt", 0));
-        const machine::Pools pools{l2_read * gbs_to_bpc, cube_rate * gbs_to_bpc,
-                                   device_["stream_model.hbm_read_gbs"] * gbs_to_bpc, cube ? device_.get("latency.hbm_row_cycles", 0) : 0};
+        const double vector_rate = streams ? device_["vector_stream.hbm_gbs"] : device_["stream_model.hbm_read_gbs"];
+        const machine::Pools pools{l2_read * gbs_to_bpc, cube_rate * gbs_to_bpc, vector_rate * gbs_to_bpc,
+                                   cube ? device_.get("latency.hbm_row_cycles", 0) : 0};
         std::vector<std::vector<machine::TaskTime>>* wanted = timeline_tasks_ ? &times : nullptr;
         if (resident_) {
             if (wanted) wanted->resize(work_.size());
@@ -255,18 +266,22 @@ std::string Planner::finish(const WalkNotes& notes) {
         } else {
             run = machine::schedule_cores(work_, timings, chip_, dc, pools, wanted);
         }
-        launch_us = device_.has("launch.kernel_fixed_us") ? device_["launch.kernel_fixed_us"] : device_["latency.launch_fixed_us"];
+        launch_us = streams ? device_["vector_stream.launch_us"]
+                    : device_.has("launch.kernel_fixed_us") ? device_["launch.kernel_fixed_us"] : device_["latency.launch_fixed_us"];
         if (resident_ && totals_.aic > 0 && totals_.aiv > 0) launch_us = device_["stream_model.decode_attention.0"];
         const double core_us = static_cast<double>(run.cycles) / (ghz * 1000);
-        const double vector_rate = device_["stream_model.hbm_read_gbs"], write_rate = device_["stream_model.hbm_write_gbs"];
-        const double absorb = device_["stream_model.l2_absorb_mb"] * 1e6;
-        const double l2_write = device_.has("chip_bandwidth.l2_write_absorb_gbs") ? device_["chip_bandwidth.l2_write_absorb_gbs"]
-                                                                                : device_["stream_model.l2_write_gbs"];
+        const double write_rate = streams ? vector_rate : device_["stream_model.hbm_write_gbs"];
+        const double absorb = (streams ? device_["vector_stream.l2_absorb_mb"] : device_["stream_model.l2_absorb_mb"]) * 1e6;
+        const double l2_write = streams ? device_["vector_stream.absorb_gbs"]
+                                : device_.has("chip_bandwidth.l2_write_absorb_gbs") ? device_["chip_bandwidth.l2_write_absorb_gbs"]
+                                                                                    : device_["stream_model.l2_write_gbs"];
         const double w = static_cast<double>(totals_.hbm_write);
         const double misses = static_cast<double>(std::max<int64_t>(1, totals_.miss_cube + totals_.miss_vector));
         const double cube_part = static_cast<double>(totals_.miss_cube) / misses;
-        const double hbm_us = static_cast<double>(totals_.hbm_read) * (cube_part / cube_rate + (1 - cube_part) / vector_rate) * 1e-3 + std::min(w, absorb) / l2_write * 1e-3 +
-                              std::max(0.0, w - absorb) / write_rate * 1e-3;
+        // before the first byte comes and after the last one left
+        const double ends_us = streams ? (device_["latency.gm_read_latency"] + device_["latency.gm_write_latency"]) / (ghz * 1000) : 0;
+        const double hbm_us = static_cast<double>(totals_.hbm_read) * (cube_part / cube_rate + (1 - cube_part) / vector_rate) * 1e-3 +
+                              std::min(w, absorb) / l2_write * 1e-3 + std::max(0.0, w - absorb) / write_rate * 1e-3 + ends_us;
         const double l2_us = std::max(static_cast<double>(totals_.gm_read) / l2_read, static_cast<double>(totals_.gm_write) / l2_write) * 1e-3;
         time_us = launch_us + std::max({core_us, hbm_us, l2_us});
         auto share = [&](const cost::Pipe p, int cores) { return static_cast<double>(busy[static_cast<int>(p)]) / cores; };
@@ -318,7 +333,8 @@ std::string Planner::finish(const WalkNotes& notes) {
     if (notes.tails > 0) notes_out.insert("tail tiles (valid shape below the tile) cost as full tiles");
     if (chip_.direct_cv && totals_.aic > 0 && totals_.aiv > 0)
         notes_out.insert("cube and vector tasks hand tiles over directly (L0C to UB, UB to L1); that the pair runs in one cluster is assumed");
-    notes_out.insert("inputs start in HBM; results that the kernel reads back come from L2");
+    notes_out.insert(warm_ ? "arguments lie in L2 before and after the launch (planner.warm)"
+                           : "inputs start in HBM; results that the kernel reads back come from L2");
     if (traffic_.overflows()) notes_out.insert("the data of the launch exceeds L2: the least recently used tiles come from HBM again");
     notes_out.insert("AICPU constants are cycles of a 2 GHz clock; its threads share the fan-out of a hub");
 
