@@ -65,7 +65,7 @@ def gather_elements(row: Row, chip: Chip) -> list[Launch]:
         count = elements(index)
         if count > SCATTERED:
             raise Unpredictable(f"{count} single reads of an axis that does not fit UB")
-        one = flat(count, 2 * size + 4, size, chip.aiv, chip.ub)
+        one = flat(count, 2 * size, 4, chip.aiv, chip.ub)
 
         @pypto.frontend.jit(pass_options=one.options)
         def scattered(table: pypto.Tensor(), at: pypto.Tensor(), out: pypto.Tensor()):
@@ -84,7 +84,7 @@ def gather_elements(row: Row, chip: Chip) -> list[Launch]:
 
 
 def top_rows(height: int, width: int, top: int, dtype: str, chip: Chip, softmax: bool) -> Launch:
-    cut = rows(height, up(width, 32), 40, BYTES[dtype], chip.aiv, chip.ub)
+    cut = rows(height, up(width, 32), BYTES[dtype], 36, chip.aiv, chip.ub)
     columns = up(width, 32)
 
     @pypto.frontend.jit(pass_options=cut.options)
@@ -125,14 +125,12 @@ def hadamard(row: Row, chip: Chip) -> list[Launch]:
         for _ in range(passes):
             x = pypto.add(x, x)
         return x
-    cut = flat(count, 4, 2, chip.aiv, chip.ub)
     tile = 8192
 
     @pypto.frontend.jit(pass_options=merged(ceil(count, tile), chip.aiv))
     def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_vec_tile_shapes(tile)
         out[:] = compute(x)
-    del cut
     return [by_hand(kernel, [pypto.Spec((count,), "fp16")] * 2)]
 
 

@@ -40,12 +40,13 @@ def rms_norm(row: Row, chip: Chip) -> list[Launch]:
     height = elements(shape) // width
     size = BYTES[dtype]
     to = "fp32" if row.operator == "rms_norm_cast" else dtype
-    cut = rows(height, width, size + BYTES[to] + 12, size, chip.aiv, chip.ub)
+    cut = rows(height, width, size + BYTES[to], 12, chip.aiv, chip.ub)
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), gamma: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_vec_tile_shapes(*cut.tile)
         out[:] = back(norm_of(fp32(x, dtype), width, gamma), to)
+    height = cut.extent
     made = [by_hand(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((1, width), "fp32"),
                             pypto.Spec((height, width), to)])]
     if row.n_kernels > 1 and row.counts_hold:
@@ -60,8 +61,8 @@ def softmax(row: Row, chip: Chip) -> list[Launch]:
     outer, length, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1:])
     size = BYTES[dtype]
     if inner == 1:
-        spec = pypto.Spec((outer, length), dtype)
-        cut = rows(outer, length, 2 * size + 12, size, chip.aiv, chip.ub)
+        cut = rows(outer, length, 2 * size, 12, chip.aiv, chip.ub)
+        spec = pypto.Spec((cut.extent, length), dtype)
         axis = -1
     else:
         spec = pypto.Spec((outer, length, inner), dtype)
@@ -82,7 +83,8 @@ def columns(outer: int, length: int, inner: int, live_bytes: int, chip: Chip) ->
     room = chip.ub // 2 // live_bytes
     width = min(inner, max(64, room // length // 16 * 16))
     tall = min(length, max(1, room // width))
-    return Cut((1, tall, width), merged(outer * -(-inner // width), chip.aiv))
+    tiles = outer * -(-inner // width)
+    return Cut((1, tall, width), tiles, merged(tiles, chip.aiv))
 
 
 def quantised(y, width_tile: Any = None):
@@ -95,7 +97,7 @@ def dynamic_quant(row: Row, chip: Chip) -> list[Launch]:
     shape, dtype = first(row), row.dtype_of(0)
     width = shape[-1]
     height, size = elements(shape) // width, BYTES[dtype]
-    cut = rows(height, width, size + 1 + 14, size, chip.aiv, chip.ub)
+    cut = rows(height, width, size + 1, 14, chip.aiv, chip.ub)
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), out: pypto.Tensor(), scales: pypto.Tensor()):
@@ -103,6 +105,7 @@ def dynamic_quant(row: Row, chip: Chip) -> list[Launch]:
         q, scale = quantised(fp32(x, dtype))
         out[:] = q
         scales[:] = scale
+    height = cut.extent
     return [by_hand(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((height, width), "int8"),
                             pypto.Spec((height, 1), "fp32")])]
 
@@ -112,7 +115,7 @@ def add_norm_quant(row: Row, chip: Chip) -> list[Launch]:
     shape, dtype = first(row), row.dtype_of(0)
     width = shape[-1]
     height, size = elements(shape) // width, BYTES[dtype]
-    cut = rows(height, width, 3 * size + 1 + 16, size, chip.aiv, chip.ub)
+    cut = rows(height, width, 3 * size + 1, 14, chip.aiv, chip.ub)
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(a: pypto.Tensor(), b: pypto.Tensor(), gamma: pypto.Tensor(), kept: pypto.Tensor(), out: pypto.Tensor(),
@@ -123,6 +126,7 @@ def add_norm_quant(row: Row, chip: Chip) -> list[Launch]:
         q, scale = quantised(norm_of(total, width, gamma))
         out[:] = q
         scales[:] = scale
+    height = cut.extent
     x = pypto.Spec((height, width), dtype)
     return [by_hand(kernel, [x, x, pypto.Spec((1, width), "fp32"), x, pypto.Spec((height, width), "int8"),
                             pypto.Spec((height, 1), "fp32")])]
@@ -132,8 +136,8 @@ def mean_all(row: Row, chip: Chip) -> list[Launch]:
     """Sum of everything: rows of a matrix, then its column."""
     count, dtype = elements(first(row)), row.dtype_of(0)
     width = min(count, 8192)
-    height = -(-count // width)
-    cut = rows(height, width, 12, BYTES[dtype], chip.aiv, chip.ub)
+    cut = rows(-(-count // width), width, BYTES[dtype], 8, chip.aiv, chip.ub)
+    height = cut.extent
     tall = max(1, cut.tile[0])
 
     @pypto.frontend.jit(pass_options=cut.options)

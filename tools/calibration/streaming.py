@@ -30,14 +30,14 @@ def in_fp32(compute: Callable[[Any], Any], dtype: str) -> Callable[[Any], Any]:
 def unary(count: int, dtype: str, compute: Callable[[Any], Any], temporaries: int, chip: Chip) -> Launch:
     """One pass over `count` elements; `temporaries` fp32 tensors live beside the operands."""
     size = BYTES[dtype]
-    cut = flat(count, 2 * size + 4 * temporaries, size, chip.aiv, chip.ub)
+    cut = flat(count, 2 * size, 4 * temporaries, chip.aiv, chip.ub)
     whole = in_fp32(compute, dtype)
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_vec_tile_shapes(*cut.tile)
         out[:] = whole(x)
-    return by_hand(kernel, [pypto.Spec((count,), dtype)] * 2)
+    return by_hand(kernel, [pypto.Spec((cut.extent,), dtype)] * 2)
 
 
 def mish(x):
@@ -102,12 +102,11 @@ def maximum(row: Row, chip: Chip) -> list[Launch]:
             return x
         a, b, dtype, size, temporaries = [*a[:-1], 2 * a[-1]], [*b[:-1], 2 * b[-1]], "int32", 4, 8
     if a == b:
-        cut = flat(elements(a), 3 * size + temporaries, size, chip.aiv, chip.ub)
-        one = (elements(a),)
-        specs = [pypto.Spec(one, dtype)] * 3
+        cut = flat(elements(a), 3 * size, temporaries, chip.aiv, chip.ub)
+        specs = [pypto.Spec((cut.extent,), dtype)] * 3
     else:
         left, right = paired(a, b)
-        cut = broadcast_cut(left, 3 * size + temporaries, size, chip)
+        cut = broadcast_cut(left, 2 * size, size + temporaries, chip)
         specs = [pypto.Spec(left, dtype), pypto.Spec(right, dtype), pypto.Spec(left, dtype)]
 
     @pypto.frontend.jit(pass_options=cut.options)
@@ -137,14 +136,14 @@ def paired(a: list[int], b: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]
     return tuple(left), tuple(right)
 
 
-def broadcast_cut(shape: tuple[int, ...], live_bytes: int, move_bytes: int, chip: Chip) -> Cut:
+def broadcast_cut(shape: tuple[int, ...], moved_bytes: int, kept_bytes: int, chip: Chip) -> Cut:
     """Rows of the last axis; tiles do not cross the axes before the last two."""
     height, width = shape[-2], shape[-1]
     outer = math.prod(shape[:-2])
-    cut = rows(outer * height, width, live_bytes, move_bytes, chip.aiv, chip.ub)
+    cut = rows(outer * height, width, moved_bytes, kept_bytes, chip.aiv, chip.ub)
     tall = min(cut.tile[0], height)
     tiles = outer * -(-height // tall) * -(-width // cut.tile[1])
-    return Cut((1,) * (len(shape) - 2) + (tall, cut.tile[1]), merged(tiles, chip.aiv))
+    return Cut((1,) * (len(shape) - 2) + (tall, cut.tile[1]), tiles, merged(tiles, chip.aiv))
 
 
 def swiglu(row: Row, chip: Chip) -> list[Launch]:
@@ -158,7 +157,8 @@ def swiglu(row: Row, chip: Chip) -> list[Launch]:
     flat_halves = outer == 1
     compute = _swiglu(dtype)
     if flat_halves:
-        cut = flat(inner, 3 * size + 8 + temporaries, size, chip.aiv, chip.ub)
+        cut = flat(inner, 3 * size, 8 + temporaries, chip.aiv, chip.ub)
+        inner = cut.extent
         specs = [pypto.Spec((2 * inner,), dtype), pypto.Spec((inner,), dtype)]
 
         @pypto.frontend.jit(pass_options=cut.options)
@@ -166,7 +166,8 @@ def swiglu(row: Row, chip: Chip) -> list[Launch]:
             pypto.set_vec_tile_shapes(*cut.tile)
             out[:] = compute(pypto.view(x, [inner], [0]), pypto.view(x, [inner], [inner]))
     else:
-        cut = rows(outer, half, 3 * size + 8 + temporaries, size, chip.aiv, chip.ub)
+        cut = rows(outer, half, 3 * size, 8 + temporaries, chip.aiv, chip.ub)
+        outer = cut.extent
         specs = [pypto.Spec((outer, 2 * half), dtype), pypto.Spec((outer, half), dtype)]
 
         @pypto.frontend.jit(pass_options=cut.options)
@@ -207,40 +208,35 @@ def rope(row: Row, chip: Chip) -> list[Launch]:
     kind = getattr(pypto, f"DT_{dtype.upper()}")
 
     def rotate(x, cos, sin):
-        c, s, at = _fp32(cos, dtype), _fp32(sin, dtype), [0] * len(x.shape)
+        at = [0] * len(x.shape)
         part = [*x.shape[:-1], half]
         a, b = _fp32(pypto.view(x, part, at), dtype), _fp32(pypto.view(x, part, [*at[:-1], half]), dtype)
-        low = pypto.sub(pypto.mul(a, c), pypto.mul(b, s))
-        high = pypto.add(pypto.mul(b, c), pypto.mul(a, s))
+        minus = pypto.mul(b, -1.0)       # tells the halves apart, so that a tile stays one task
+        low = pypto.add(pypto.mul(a, cos), pypto.mul(minus, sin))
+        high = pypto.sub(pypto.mul(a, sin), pypto.mul(minus, cos))
         return [y if dtype == "fp32" else pypto.cast(y, kind) for y in (low, high)]
 
-    def shaped(x: list[int]) -> tuple[int, ...]:     # [.., positions, heads, D] or [.., positions, D]
-        return (math.prod(x[:1]), *x[1:]) if x[1] == positions else (math.prod(x[:-2]), *x[-2:])
-    shapes = shaped(q), shaped(k)
-    heads = shapes[0][2] if len(shapes[0]) == 4 else 1
-    tables = (1, positions, half) if heads == 1 and len(shapes[0]) == 3 else (1, positions, 1, half)
-    cut = rows(sum(elements(list(s)) for s in shapes) // width // heads, heads * width, 2 * size + 24, size, chip.aiv,
-               chip.ub)
-    tall = max(1, min(positions, cut.tile[0]))
-    tile = (1, tall, half) if len(tables) == 3 else (1, tall, heads, half)
-    options = merged(2 * shapes[0][0] * -(-positions // tall), chip.aiv)
+    heads = q[2] if q[1] == positions else 1             # positions before heads, or next to the last axis
+    batch = (elements(q) + elements(k)) // (positions * heads * width)
+    turns = positions * heads                            # the tables are broadcast over the heads before
+    cut = rows(batch * turns, width, 4 * size, 16, chip.aiv, chip.ub)
+    tall = min(cut.tile[0], turns)
+    pieces = -(-turns // tall)
+    turns = pieces * tall
 
-    @pypto.frontend.jit(pass_options=options)
-    def kernel(x: pypto.Tensor(), y: pypto.Tensor(), cos: pypto.Tensor(), sin: pypto.Tensor(), x_out: pypto.Tensor(),
-               y_out: pypto.Tensor()):
-        pypto.set_vec_tile_shapes(*tile)
-        for source, target in ((x, x_out), (y, y_out)):
-            low, high = rotate(source, cos, sin)
-            at = [0] * len(source.shape)
-            pypto.assemble(low, at, target)
-            pypto.assemble(high, [*at[:-1], half], target)
-    x, y = (pypto.Spec(s, dtype) for s in shapes)
-    angles = pypto.Spec(tables, dtype)
-    made = [by_hand(kernel, [x, y, angles, angles, x, y])]
+    @pypto.frontend.jit(pass_options=merged(batch * pieces, chip.aiv))
+    def kernel(x: pypto.Tensor(), cos: pypto.Tensor(), sin: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(1, tall, half)
+        low, high = rotate(x, cos, sin)
+        pypto.assemble(low, [0, 0, 0], out)
+        pypto.assemble(high, [0, 0, half], out)
+    x = pypto.Spec((batch, turns, width), dtype)
+    angles = pypto.Spec((1, turns, half), "fp32")
+    made = [by_hand(kernel, [x, angles, angles, x])]
     extra = max(0, row.n_kernels - 1)
     moves = min(extra, 4) if str(row.attrs.get("layout", 0)) == "1" else 0
     if moves:
-        made += [by_hand(u.kernel, u.specs, count=moves // 2, resident=True)
+        made += [by_hand(u.kernel, u.specs, count=moves // 2)
                  for u in (unary(elements(t), dtype, _copy, 0, chip) for t in (q, k))]
     if extra > moves:
         small = unary(positions * width, dtype, _copy, 0, chip)

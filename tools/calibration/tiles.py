@@ -1,9 +1,9 @@
 """The one rule that cuts vector work where a row names no tiles.
 
 The work is a matrix of equal rows. One task per AIV core, so that a launch hands out every core once; a task goes over
-its share in equal tiles, at least three where the tiles stay above 16 KB, so that loads, computation and stores of
-neighbouring tiles overlap; a tile's operands and temporaries take at most a third of UB. A task of more than
-TASK_TILES tiles is cut into several.
+its share in equal tiles, three where they stay above 16 KB of transfers, so that loads, computation and stores of
+neighbouring tiles overlap. Tiles are as large as nine tenths of UB hold with operands twice and temporaries once. A task
+of more than TASK_TILES tiles is cut into several.
 """
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ from typing import Any
 DMA_BYTES = 16384           # a transfer below it does not reach the full rate (vendor material)
 REDUCE_BYTES = 65536        # widest tile of a row reduction
 TASK_TILES = 24
+PARTS = 3                   # tiles of a core where they stay large enough
+UB_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """tile: rows and columns of a tile; options: pass options that put a core's tiles into one task."""
+    """tile: rows and columns of a tile; tiles: how many; options: pass options that put a core's tiles into one task."""
     tile: tuple[int, ...]
+    tiles: int
     options: dict[str, Any]
+
+    @property
+    def extent(self) -> int:
+        """Length of the cut axis in whole tiles: the last tile counts as a full one."""
+        return self.tile[0] * self.tiles
 
 
 def ceil(a: int, b: int) -> int:
@@ -36,27 +44,29 @@ def merged(tiles: int, cores: int) -> dict[str, Any]:
     return {"vec_nbuffer_setting": {-2: 1, -1: max(1, ceil(tiles, cores * rounds))}}
 
 
-def flat(elements: int, live_bytes: int, move_bytes: int, cores: int, ub: int) -> Cut:
-    """Tiles of a tensor without structure. live_bytes: UB bytes per element of operands and temporaries together;
-    move_bytes: bytes per element of the widest operand in global memory."""
+def flat(elements: int, moved_bytes: int, kept_bytes: int, cores: int, ub: int) -> Cut:
+    """Tiles of a tensor without structure. Bytes per element: moved, of all operands in global memory, twice in UB;
+    kept, of the temporaries, once."""
     share = ceil(elements, cores)
-    most = ub // 3 // live_bytes
+    most = int(ub * UB_SHARE) // (2 * moved_bytes + kept_bytes) // 64 * 64
     parts = max(1, ceil(share, most))
-    parts = max(parts, min(3, share * move_bytes // DMA_BYTES))
+    parts = max(parts, min(PARTS, share * moved_bytes // (2 * DMA_BYTES)))
     tile = up(ceil(share, parts), 64)
-    return Cut((tile,), merged(ceil(elements, tile), cores))
+    tiles = ceil(elements, tile)
+    return Cut((tile,), tiles, merged(tiles, cores))
 
 
-def rows(height: int, width: int, live_bytes: int, move_bytes: int, cores: int, ub: int) -> Cut:
+def rows(height: int, width: int, moved_bytes: int, kept_bytes: int, cores: int, ub: int) -> Cut:
     """Tiles of whole rows; a row that does not fit is cut along its width."""
-    room = max(32, ub // 3 // live_bytes)
+    room = int(ub * UB_SHARE) // (2 * moved_bytes + kept_bytes)
     if width > room or width * 4 > REDUCE_BYTES:
         pieces = max(ceil(width, room), ceil(width * 4, REDUCE_BYTES))
         piece = up(ceil(width, pieces), 64)
-        return Cut((1, piece), merged(height, cores))
+        return Cut((1, piece), height, merged(height, cores))
     share = ceil(height, cores)
     most = max(1, room // width)
     parts = max(1, ceil(share, most))
-    parts = min(share, max(parts, min(3, share * width * move_bytes // DMA_BYTES)))
+    parts = min(share, max(parts, min(PARTS, share * width * moved_bytes // (2 * DMA_BYTES))))
     tile = ceil(share, parts)
-    return Cut((tile, width), merged(ceil(height, tile), cores))
+    tiles = ceil(height, tile)
+    return Cut((tile, width), tiles, merged(tiles, cores))
