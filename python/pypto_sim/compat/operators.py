@@ -94,7 +94,7 @@ def _chooser(kernels: dict[str, Any]) -> Callable[..., Any]:
     """The kernel for the CPU key: the NPU's when a tensor is on it, or when there is no other."""
     def run(*args: Any, **kwargs: Any) -> Any:
         npu, cpu = kernels.get("npu"), kernels.get("cpu")
-        chosen = npu if npu is not None and (cpu is None or _on_npu((*args, *kwargs.values()))) else cpu
+        chosen: Any = npu if npu is not None and (cpu is None or _on_npu((*args, *kwargs.values()))) else cpu
         with torch._C._EnableTorchFunction():              # the script's code sees NPU tensors
             return chosen(*args, **kwargs)
     return run

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import torch
+from torch._tensor_str import _str
 from torch.overrides import get_default_nowrap_functions
 
 from .device import NpuDevice, npu_device, placed
@@ -37,7 +38,7 @@ class NpuTensor(torch.Tensor):
             return result if func in _nowrap else _wrapped(result, index_among(args))
 
     @property
-    def device(self) -> Any:
+    def device(self) -> Any:                   # type: ignore[override]
         """The NPU for scripts, the CPU for torch."""
         return NpuDevice(self.npu_index) if _asked_by_script() else CPU
 
@@ -47,7 +48,7 @@ class NpuTensor(torch.Tensor):
         return True
 
     @property
-    def is_cpu(self) -> bool:
+    def is_cpu(self) -> bool:                  # type: ignore[override]
         """False for scripts, True for torch."""
         return not _asked_by_script()
 
@@ -61,7 +62,7 @@ class NpuTensor(torch.Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         with _disabled():
-            shown = torch._tensor_str._str(plain(self), tensor_contents=tensor_contents)
+            shown = _str(plain(self), tensor_contents=tensor_contents)
         return shown[:-1] + f", device='{NpuDevice(self.npu_index)}')"
 
     def __format__(self, spec: str) -> str:
@@ -77,7 +78,8 @@ class NpuTensor(torch.Tensor):
         with _disabled():
             copied = on_npu(copy.deepcopy(plain(self.detach()), memo), self.npu_index)
             copied.requires_grad_(self.requires_grad)
-            copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+            for name, value in self.__dict__.items():
+                setattr(copied, name, copy.deepcopy(value, memo))
             if self.grad is not None:
                 copied.grad = copy.deepcopy(self.grad, memo)
         memo[id(self)] = copied

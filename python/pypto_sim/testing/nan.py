@@ -1,7 +1,7 @@
 """Which operation of a kernel produced the first NaN."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,11 +99,10 @@ def search(call: Call, note: str = "") -> FirstNan | None:
     apply_settings(call.config)
     builder = Builder(call.config.numerics, core_args(call.arguments))
     copies = [np.array(a.array, copy=True) for a in present(call.arguments)]
-    finder = stepped(call, _Finder, [c.reshape(-1).view(np.uint8) for c in copies], builder)
+    finder: Any = stepped(call, _Finder, [c.reshape(-1).view(np.uint8) for c in copies], builder)
     try:
         enter(call, finder, builder)
     except _Found:
         pass
     found = finder.found
-    return found if found is None or not note else FirstNan(**{**{k: getattr(found, k) for k in found.__slots__},
-                                                              "note": note})
+    return found if found is None or not note else replace(found, note=note)
