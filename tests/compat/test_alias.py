@@ -44,6 +44,24 @@ def test_unknown_submodules_are_not_found(installed):
         importlib.import_module("pypto.nothing")
 
 
+def test_as_a_context_manager():
+    with compat.install():
+        assert compat.installed() and importlib.import_module("pypto") is pypto_sim
+    assert not compat.installed() and "pypto" not in sys.modules
+
+
+def test_an_installed_torch_npu_is_not_loaded(python, tmp_path):
+    """torch loads backends that are installed while it is imported itself."""
+    meta = tmp_path / "torch_npu-2.7.1.dist-info"
+    meta.mkdir()
+    (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_npu\nVersion: 2.7.1\n")
+    (meta / "entry_points.txt").write_text("[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
+    (tmp_path / "torch_npu.py").write_text("raise SystemExit('the real one')\n")
+    code = ("import pypto_sim; pypto_sim.compat.install(); import torch, torch_npu; "
+            "print(torch.zeros(1).npu().device, torch_npu.Format.ND.name)")
+    assert python("-c", code, env={"PYTHONPATH": str(tmp_path)}).stdout == "npu:0 ND\n"
+
+
 def test_not_importable_without_it():
     assert not compat.installed() and "pypto" not in sys.modules
     with pytest.raises(ModuleNotFoundError):

@@ -38,8 +38,20 @@ def finder() -> AliasFinder:
     return _finder
 
 
-def install(*, subprocesses: bool = True) -> None:
+class _Uninstall:
+    """What install() returns: as a context manager it uninstalls at the end."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc: object) -> None:
+        uninstall()
+
+
+def install(*, subprocesses: bool = True) -> _Uninstall:
     """Make `import pypto` mean this package and stand in for the NPU; a second call changes nothing.
+
+    `with install():` uninstalls at the end of the block.
 
     subprocesses: Python processes started from now on get the same, by PYTHONPATH. TILE_FWK_DEVICE_ID becomes 0 where
     it is not set. Raises PyptoRuntimeError when a real `pypto` or `torch_npu` is imported already, or when
@@ -47,7 +59,7 @@ def install(*, subprocesses: bool = True) -> None:
     """
     global _finder
     if _finder is not None:
-        return
+        return _Uninstall()
     own = sys.modules["pypto_sim"]
     for name in ("pypto", "torch_npu"):
         found = sys.modules.get(name)
@@ -67,6 +79,7 @@ def install(*, subprocesses: bool = True) -> None:
             _set_environment("PYTHONPATH", os.pathsep.join([SITE, *parts]))
     _finder = AliasFinder(own)
     _finder.install()
+    return _Uninstall()
 
 
 def uninstall() -> None:

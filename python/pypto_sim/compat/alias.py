@@ -65,7 +65,7 @@ class AliasFinder(importlib.abc.MetaPathFinder):
             module = self._own(name)
             return None if module is None else _spec(name, lambda: module, hasattr(module, "__path__"))
         if top in STOOD_IN:
-            importlib.import_module("torch")               # enters torch
+            self.enter_torch(importlib.import_module("torch"))   # also for torch's own loading of a backend
             module = self.torch.module(name)
             return None if module is None else _spec(name, lambda: module, True)
         if name == "torch" and not self.looking:

@@ -66,6 +66,7 @@ def _modules() -> dict[str, types.ModuleType]:
     found: dict[str, types.ModuleType] = {"torch_npu.npu": npu, "torch_npu.profiler": profiler}
     top = _module("torch_npu", {n: getattr(functions, n) for n in functions.__all__})
     top["__version__"] = torch.__version__.partition("+")[0]
+    top["_autoload"] = lambda: None                      # called by torch where a real torch_npu is installed
     amp: dict[str, Any] = dict(zip(("autocast", "GradScaler"), _amp(torch), strict=True))
     memory = {n: getattr(npu, n) for n in vars(npu) if "memory" in n or n == "empty_cache"}
     streams = {n: getattr(npu, n) for n in ("Stream", "Event", "ExternalEvent")}
