@@ -162,6 +162,18 @@ def test_comparison_asks_the_kernel_that_wrote_the_result(arrays):
         assert_ulp(out, np.zeros_like(out))
 
 
+def test_a_long_search_is_given_up(arrays, monkeypatch):
+    from pypto_sim.testing import launches
+    monkeypatch.setattr(launches, "SEARCH_SECONDS", 0.0)
+    x, out = arrays
+    x[2, 3] = np.nan
+    with recording():
+        nested(x, out)
+        with pytest.raises(AssertionError, match=r"in `nested` for the first NaN: given up at test_dumps.py:.*batch=0"):
+            assert_ulp(out, np.zeros_like(out))
+    assert first_nan(nested, x, out).indices == {"batch": 2, "r": 3}
+
+
 def test_a_result_that_is_read_too_says_so():
     @pypto.frontend.jit
     def update(cache: pypto.Tensor([8, 64], pypto.DT_FP32), x: pypto.Tensor([8, 64], pypto.DT_FP32)):

@@ -9,6 +9,7 @@ import numpy as np
 from ..run.launch import Launch, observers
 from .arrays import as_array
 
+SEARCH_SECONDS = 30.0          # a failed test should not wait long for its explanation
 MAX_KEPT_BYTES = 512 << 20     # of arguments of the launches that are kept, the latest
 
 
@@ -57,9 +58,9 @@ def origin_of_nan(array: Any) -> str:
     both = [a.name for n, a in enumerate(launch.arguments) if n in launch.written and n in launch.read]
     note = f"{', '.join(both)}: read and written, so its values after the launch were used" if both else ""
     try:
-        found = search(launch.call, note)
+        found = search(launch.call, note, SEARCH_SECONDS)
     except Exception as error:                  # the search must not hide the comparison's outcome
-        return f"the search in `{launch.kernel}` for the first NaN failed: {error}"
+        return f"the search in `{launch.kernel}` for the first NaN: {error}"
     return str(found) if found is not None else f"run again, `{launch.kernel}` produced no NaN"
 
 

@@ -1,12 +1,13 @@
 """Which operation of a kernel produced the first NaN."""
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import PyptoError
+from ..errors import PyptoError, PyptoRuntimeError
 from ..run.compiled import core_args, present
 from ..run.jit import Kernel
 from ..run.launch import Call, apply_settings, enter, stepped
@@ -45,10 +46,20 @@ class _Found(BaseException):
     """Ends the search."""
 
 
+class SearchTooLong(PyptoRuntimeError):
+    """The search for the first NaN was given up."""
+
+
 class _Finder(WatchingStepper):
     found: FirstNan | None = None
+    until: float | None = None
 
     def seen_item(self, item: Item) -> None:
+        if self.until is not None and time.monotonic() > self.until:
+            at = ", ".join(f"{k}={v}" for k, v in self.indices)
+            where = f"{item.line}, iteration {at}" if at else item.line
+            raise SearchTooLong(f"given up at {where}: no NaN until there; pypto_sim.testing.first_nan(kernel, *args) "
+                                "searches to the end")
         for t in item.read if item.operation == "assemble" else item.written:     # the target holds other parts
             if t.pending is not None or not _float_like(t):
                 continue
@@ -94,12 +105,13 @@ def first_nan(kernel: Kernel, *args: Any, **kwargs: Any) -> FirstNan | None:
     return search(kernel._bound(args, kwargs))
 
 
-def search(call: Call, note: str = "") -> FirstNan | None:
-    """first_nan of a call that is bound already."""
+def search(call: Call, note: str = "", seconds: float | None = None) -> FirstNan | None:
+    """first_nan of a call that is bound already. Raises SearchTooLong after `seconds`."""
     apply_settings(call.config)
     builder = Builder(call.config.numerics, core_args(call.arguments))
     copies = [np.array(a.array, copy=True) for a in present(call.arguments)]
     finder: Any = stepped(call, _Finder, [c.reshape(-1).view(np.uint8) for c in copies], builder)
+    finder.until = None if seconds is None else time.monotonic() + seconds
     try:
         enter(call, finder, builder)
     except _Found:
