@@ -71,6 +71,19 @@ def test_custom_op(device_types):
     assert (plus(torch.zeros(8, 64)) == 7).all() and (plus(x) == 1).all()
 
 
+def test_operators_of_the_npu_take_cpu_tensors_too():
+    ns = next(names)
+    torch.library.define(f"{ns}::plus", "(Tensor x) -> Tensor")
+    torch.library.impl(f"{ns}::plus", "PrivateUse1")(lambda x: x + 1)
+
+    @torch.library.custom_op(f"{ns}::twice", mutates_args=(), device_types="npu")
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+    for call, value in ((getattr(torch.ops, ns).plus, 4), (twice, 6), (getattr(torch.ops, ns).twice, 6)):
+        y = call(torch.full((2,), 3.0))
+        assert y.tolist() == [value] * 2 and y.device.type == "cpu"
+
+
 def test_registering_by_qualified_name():
     ns = next(names)
     torch.library.define(f"{ns}::fill", "(Tensor(a!) x, float v) -> ()")

@@ -47,10 +47,16 @@ def patch(patches: Patches) -> None:
     patches.set(torch.amp.autocast, "__init__", _autocast(torch.amp.autocast.__init__))
     patches.set(torch.amp.GradScaler, "__init__", _grad_scaler(torch.amp.GradScaler.__init__))
     patches.set(torch, "Generator", generator_class(torch.Generator))
+    if hasattr(torch, "accelerator"):                      # from torch 2.6 on
+        _patch_accelerator(patches, torch.accelerator)
+
+
+def _patch_accelerator(patches: Patches, module: types.ModuleType) -> None:
     for name, value in (("is_available", lambda: True), ("device_count", device_count),
                         ("current_accelerator", lambda check_available=False: NpuDevice(None)),
                         ("current_device_index", current_index), ("synchronize", lambda device=None: None)):
-        patches.set(torch.accelerator, name, _for_scripts(value, getattr(torch.accelerator, name)))
+        if hasattr(module, name):
+            patches.set(module, name, _for_scripts(value, getattr(module, name)))
 
 
 def _for_scripts(ours: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
