@@ -4,6 +4,8 @@
 #include <queue>
 #include <stdexcept>
 
+#include "npu_core/base/patience.h"
+
 namespace npu::lowering {
 namespace {
 
@@ -50,6 +52,7 @@ public:
         while (!wakes_.empty()) {
             now_ = wakes_.top();
             while (!wakes_.empty() && wakes_.top() == now_) wakes_.pop();
+            patience_.check();
             step();
             if (alive_ == 0 && next_device_task_ == device_tasks_.size()) break;
         }
@@ -175,6 +178,7 @@ private:
     size_t next_device_task_ = 0, alive_ = 0;
     int64_t now_ = 0;
     std::priority_queue<int64_t, std::vector<int64_t>, std::greater<>> wakes_;
+    Patience patience_;
     DeviceRun run_;
 };
 

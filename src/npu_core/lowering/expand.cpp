@@ -2,6 +2,8 @@
 // interface/operation/vector.
 #include "npu_core/lowering/expand.h"
 
+#include "npu_core/lowering/limits.h"
+
 #include <stdexcept>
 #include <string>
 
@@ -14,6 +16,7 @@ void Expander::run() {
     for (int32_t id : before) g_.unlink(id);
     g_.order.clear();
     for (int32_t id : before) {
+        patience_.check();
         source_ = id;
         one(id);
     }
@@ -58,6 +61,8 @@ int32_t Expander::in_tile(const Ref& whole, const Shape& at, const Shape& shape)
 }
 
 int32_t Expander::emit(Opcode code, const Ids& in, const Ids& out) {
+    if (g_.ops.size() > size_t(MOST_TILE_OPS)) too_large("tile operations", MOST_TILE_OPS);
+    patience_.check();
     const int32_t id = g_.add_op(code, in, out);
     const Op& from = source();
     g_.ops[id].tile = from.tile;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <vector>
 
+#include "npu_core/base/patience.h"
 #include "npu_core/lowering/graph.h"
 
 namespace npu::lowering {
@@ -51,6 +52,7 @@ private:
     void one(int32_t op);
 
     Graph& g_;
+    Patience patience_;
     int32_t source_ = -1;
     std::vector<std::vector<int32_t>> tiles_of_;   // raw -> tensors produced so far
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "npu_core/base/patience.h"
+
 #include "npu_core/lowering/breakdown.h"
 #include "npu_core/lowering/cleanup.h"
 #include "npu_core/lowering/expand.h"
@@ -99,7 +101,9 @@ CompiledRoot compile_root(const Program& program, RootGraph root, LeafLibrary& l
     for (int32_t t : g.inputs) is_end[t] = 1;
     for (int32_t t : g.outputs) is_end[t] = 1;
     const SubGraphs subs = sub_graphs_of(g);
+    Patience patience;
     for (size_t s = 0; s < subs.size(); ++s) {
+        patience.check();
         Call c = make_call(g, subs.ops[s], is_end);
         c.sub_graph = int32_t(s);
         try {

@@ -5,6 +5,9 @@
 #include <map>
 #include <unordered_map>
 
+#include "npu_core/base/patience.h"
+#include "npu_core/lowering/limits.h"
+
 namespace npu::lowering {
 namespace {
 
@@ -40,6 +43,9 @@ public:
             if (out_.tasks.empty() || int64_t(out_.instances.back().size()) >= most_ || calls_ + size > STITCH_SIZE ||
                 flow_.instances[i].submit_before)
                 open();
+            patience_.check();
+            total_ += size;
+            if (total_ > MOST_TASKS) too_large("tasks", MOST_TASKS);
             add(int32_t(i), root);
             for (const RootTask& t : root.tasks.tasks) calls_ += t.core != CoreType::HUB;
         }
@@ -187,7 +193,8 @@ private:
     const Program& p_;
     const ControlFlow& flow_;
     std::vector<CompiledRoot>& roots_;
-    int64_t most_, calls_ = 0;
+    int64_t most_, calls_ = 0, total_ = 0;
+    Patience patience_;
     std::map<Id, Slot> slots_;
     std::map<const CompiledRoot*, std::vector<int32_t>> root_hubs_;
     DeviceTasks out_;
