@@ -159,7 +159,7 @@ CASES: dict[str, Case] = {
                        lambda t, x, s: x.to(t.float32) * s[:, None]),
     "quant_mx": Case(f(), same, _mx, "950pr"),
     "pack": Case(f(), same, lambda t, x: x.reshape(-1).view(t.uint8).clone(), tile=(N * N,)),
-    "unpack": Case(lambda: [whole(N * N, dtype=np.uint8, low=0, high=256)], lambda g, x: g(x, I32),
+    "unpack": Case(lambda: [whole(4 * N * N, dtype=np.uint8, low=0, high=256)], lambda g, x: g(x, I32),
                    lambda t, x: x.view(t.int32).clone(), tile=(16384,)),
     "matmul": Case(f(count=2), cube(lambda g, a, b: g(a, b, F32)), lambda t, a, b: a @ b),
     "scaled_mm": Case(lambda: [_codes(normal(N, N)), _codes(normal(N, N)),
@@ -171,7 +171,8 @@ CASES: dict[str, Case] = {
                       "950pr"),
     "conv": Case(lambda: [normal(1, 16, 256, 256), normal(16, 16, 3, 3)], _conv,
                  lambda t, x, w: t.nn.functional.conv2d(x, w, padding=1), tile=(1, 1, 16, 256)),
-    "view": Case(f(), lambda g, x: g(x, [512, 512], [256, 256]), lambda t, x: x[256:768, 256:768].clone()),
+    "view": Case(lambda: [normal(N + 8, N + 8)], lambda g, x: g(x, [N, N], [8, 0]),
+                 lambda t, x: x[8:, :N].clone()),
     "assemble": Case(f(), lambda g, x: updated(lambda c: g(x, [0, 0], c), x), lambda t, x: x.clone().copy_(x)),
     "atomic_add": Case(f(), lambda g, x: updated(lambda c: g(x, [0, 0], c), x), lambda t, x: x.clone().add_(x),
                        "950pr"),
@@ -258,15 +259,13 @@ def pair(name: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
         results = evaluate(lambda *t: case.ours(function, *t), *arrays, tile=case.tile, device=case.device)
     count = len(arrays)
 
-    def body(tensors: Any) -> None:
-        pypto.set_vec_tile_shapes(*case.tile)
-        found = case.ours(function, *tensors[:count])
-        for out, result in zip(tensors[count:], found if isinstance(found, tuple) else (found,), strict=True):
-            out.move(result)
-
-    names = [f"x{k}" for k in range(count + len(results))]
-    scope: dict[str, Any] = {"body": body, "t": pypto.Tensor()}
-    exec(f"def operation({', '.join(f'{n}: t' for n in names)}):\n    body(({', '.join(names)},))\n", scope)
+    names = [f"x{k}" for k in range(count)]
+    outs = [f"y{k}" for k in range(len(results))]
+    scope: dict[str, Any] = {"call": case.ours, "f": function, "tile": case.tile, "pypto": pypto, "t": pypto.Tensor()}
+    lines = [f"def operation({', '.join(f'{n}: t' for n in names + outs)}):", "    pypto.set_vec_tile_shapes(*tile)",
+             f"    {', '.join(f'r{k}' for k in range(len(outs)))} = call({', '.join(['f', *names])})",
+             *(f"    {out}.move(r{k})" for k, out in enumerate(outs))]
+    exec("\n".join(lines) + "\n", scope)
     kernel = pypto.frontend.jit(device=case.device, threads=1)(scope["operation"])
 
     def ours() -> None:

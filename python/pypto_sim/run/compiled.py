@@ -127,9 +127,9 @@ class ProgramCache:
     def get(self, key: Hashable, make: Callable[[], Compiled]) -> tuple[Compiled, bool]:
         """(outcome, was it there)."""
         with self._lock:
-            found = self._found.get(key)
+            found = self._found.pop(key, None)         # and to the end again
             if found is not None:
-                self._found.move_to_end(key)
+                self._found[key] = found
                 return found, True
         made = make()
         if made.cacheable:

@@ -62,6 +62,11 @@ class Changing:
 
 def digest(v: Any, depth: int = DEPTH) -> Hashable:
     """Digest of a value."""
+    usual = _USUAL.get(type(v))                       # the types that nearly every value has
+    if usual is not None:
+        return usual(v)
+    if type(v) is types.FunctionType and depth:
+        return _function_digest(v, depth)
     if v is None or isinstance(v, (bool, int, str, bytes)) and type(v).__module__ == "builtins":
         return (type(v).__name__, v)
     if isinstance(v, float):
@@ -102,6 +107,14 @@ def digest(v: Any, depth: int = DEPTH) -> Hashable:
     if isinstance(v, types.BuiltinFunctionType):
         return Same(v)
     return (Same(v), _attributes(v, depth))
+
+
+def _named(v: Any) -> Hashable:
+    return (type(v).__name__, v)
+
+
+_USUAL: dict[type, Any] = {type(None): _named, bool: _named, int: _named, str: _named, bytes: _named,
+                           float: lambda v: ("float", v.hex()), types.ModuleType: Same, Tensor: Same}
 
 
 def generator_of(v: Any) -> Any:

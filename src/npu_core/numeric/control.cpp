@@ -29,6 +29,7 @@ void Machine::run_body(const Schedule& s, Id body) {
             if (step.group != NONE) {
                 const Item* assemble = step.assemble == NONE ? nullptr : &items[step.assemble];
                 if (!run_group(s.groups[step.group], nullptr, assemble)) {
+                    following_ = nullptr;
                     for (const int32_t k : s.group_items[step.group]) {
                         item_ = &items[k];
                         run_item(*item_);

@@ -92,6 +92,7 @@ class Machine {
     // Storage of result 0 that holds the elements of operand 0: that of the operand itself where the next item puts the
     // result back in its place and nobody else looks at it, else a copy of `from`.
     char* updated(const Op& op, Operand& from, std::initializer_list<const Operand*> others);
+    char* forwarded(const Op& op, int i, const Shape& valid);   // argument memory that the next item puts result i into
     char* take_over(const Op& op, Operand& from, std::initializer_list<const Operand*> others);
     char* define(Id t, DType dtype, const Shape& shape, const Shape& valid, bool wide = false);
     void share(Id t, const Value& src, const Shape& shape, const Shape& valid, const Strides& stride, const char* data);

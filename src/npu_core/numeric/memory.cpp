@@ -116,6 +116,25 @@ char* Machine::take_over(const Op& op, Operand& from, std::initializer_list<cons
     return const_cast<char*>(begin);
 }
 
+char* Machine::forwarded(const Op& op, int i, const Shape& valid) {
+    const Item* next = following_;
+    const Id out = out_id(op, i);
+    if (!next || next->kind != ItemKind::ASSEMBLE || next->b != out || tensor(next->a).kind != TensorKind::ARG ||
+        op.wide_out || options_.poison == Poison::TRACE || options_.keep) return nullptr;
+    Value& d = env_[next->a];
+    const TensorInfo& info = tensor(out);
+    if (!d.dense || d.dtype != info.dtype || d.shape != info.shape || valid != info.shape || is_empty(valid)) return nullptr;
+    for (int k = 0; k < next->span.count; ++k)
+        if (eval(p_.ids[next->span.begin + k]) != 0) return nullptr;
+    for (int k = 0; k < op.ins.count; ++k)              // reads of the memory that would be written
+        if (env_[in_id(op, k)].region == d.region) return nullptr;
+    const char *begin = d.data, *end = begin + d.shape.count() * dtype_size_bytes(d.dtype);
+    if (!writable(begin, end)) return nullptr;
+    before_write(d.region, begin, end);
+    share(out, d, d.shape, d.shape, d.stride, begin);
+    return const_cast<char*>(begin);
+}
+
 char* Machine::updated(const Op& op, Operand& from, std::initializer_list<const Operand*> others) {
     if (char* y = take_over(op, from, others)) return y;
     char* y = result(op, 0, from.valid);

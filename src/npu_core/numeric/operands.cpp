@@ -135,6 +135,7 @@ char* Machine::result(const Op& op, int i, const Shape& valid) {
     const Id t = out_id(op, i);
     const TensorInfo& info = tensor(t);
     require(valid.rank == info.shape.rank && covers(info.shape, valid), "a result's valid box exceeds its shape");
+    if (char* y = forwarded(op, i, valid)) return y;
     return define(t, info.dtype, info.shape, valid, op.wide_out && is_half(info.dtype));
 }
 

@@ -68,6 +68,13 @@ int64_t pair_tree(float* x, int64_t length, int64_t tile, int64_t width, Binary 
     return std::min(tile, length);
 }
 
+// Product of N elements by halving.
+template <int N> float halved(float* x) {
+    for (int i = 0; i < N / 2; ++i) x[i] *= x[i + N / 2];
+    if constexpr (N > 2) return halved<N / 2>(x);
+    else return x[0];
+}
+
 float row_in_tile(float* x, int64_t n, Opcode code, bool interpreter) {
     const KernelTable& k = kernels();
     if (code == Opcode::SUM) {
@@ -76,11 +83,14 @@ float row_in_tile(float* x, int64_t n, Opcode code, bool interpreter) {
     }
     if (code == Opcode::AMAX) return k.row_max(x, n);
     if (code == Opcode::AMIN) return k.row_min(x, n);
-    while (n > 1) {                                     // product: halving
+    while (n > 64) {                                    // product: halving
         const int64_t half = (n + 1) / 2;
         k.binary[static_cast<int>(Binary::MUL)](x, x + half, x, n - half);
         n = half;
     }
+    if (n == 64) return halved<64>(x);
+    for (; n > 1; n = (n + 1) / 2)                      // short rows: without the calls
+        for (int64_t i = 0, half = (n + 1) / 2; i < n - half; ++i) x[i] *= x[i + half];
     return x[0];
 }
 

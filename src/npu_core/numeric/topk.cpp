@@ -18,25 +18,35 @@ struct Entry {
     bool operator<(const Entry& o) const { return key != o.key ? key > o.key : index < o.index; }
 };
 
-int64_t float_key(float v) {
-    if (v != v) return int64_t{1} << 40;
-    if (v == 0) return 0;                              // both zeros are equal
-    const int32_t bits = std::bit_cast<int32_t>(v);
-    return bits < 0 ? -static_cast<int64_t>(bits & 0x7fffffff) : bits;
+// Order of fp32 numbers as integers: both zeros are equal, NaN is the largest.
+int32_t float_key(float v) {
+    const auto bits = std::bit_cast<int32_t>(v);
+    const int32_t size = bits & 0x7fffffff, negative = bits >> 31, key = (size ^ negative) - negative;
+    return size > 0x7f800000 ? 0x7fffffff : key;
 }
 
 // The best k of n in order: a heap of the k best so far, which most elements do not enter.
-void select(const std::vector<int64_t>& keys, int64_t k, std::vector<Entry>& best) {
+template <class K>
+void select(const std::vector<K>& keys, int64_t k, std::vector<Entry>& best) {
+    constexpr int64_t PIECE = 16;
     const auto n = static_cast<int64_t>(keys.size());
     best.clear();
-    for (int64_t i = 0; i < n; ++i) {
-        const Entry e{keys[i], i};
-        if (i < k) {
-            best.push_back(e);
-            if (i == k - 1) std::make_heap(best.begin(), best.end());
-        } else if (e < best.front()) {
+    for (int64_t i = 0; i < k; ++i) best.push_back({keys[i], i});
+    std::make_heap(best.begin(), best.end());
+    for (int64_t i = k; i < n;) {
+        if (i + PIECE <= n) {                           // a piece at a time, which vectorises
+            const auto worst = static_cast<K>(best.front().key);
+            int enters = 0;
+            for (int64_t j = 0; j < PIECE; ++j) enters |= keys[i + j] > worst;
+            if (!enters) {
+                i += PIECE;
+                continue;
+            }
+        }
+        for (const int64_t end = std::min(i + PIECE, n); i < end; ++i) {
+            if (keys[i] <= best.front().key) continue;  // an equal one comes later
             std::pop_heap(best.begin(), best.end());
-            best.back() = e;
+            best.back() = {keys[i], i};
             std::push_heap(best.begin(), best.end());
         }
     }
@@ -66,8 +76,9 @@ void Machine::topk(const Op& op) {
     int64_t rows = 1;
     for (int i = 0; i < last; ++i) rows *= valid[i];
     const int size = static_cast<int>(x.size());
-    parallel_ranges(rows, 3.0 * static_cast<double>(rows * n), [&](int64_t b, int64_t e) {
-        std::vector<int64_t> keys(static_cast<size_t>(n)), picked_index(static_cast<size_t>(k));
+    parallel_ranges(rows, 1.0 * static_cast<double>(rows * n), [&](int64_t b, int64_t e) {
+        std::vector<int64_t> keys, picked_index(static_cast<size_t>(k));
+        std::vector<int32_t> float_keys;
         std::vector<float> row(is_float(x.dtype) && x.dtype != DType::F64 ? static_cast<size_t>(n) : 0);
         std::vector<char> picked(static_cast<size_t>(k) * size);
         std::vector<Entry> best;
@@ -80,16 +91,20 @@ void Machine::topk(const Op& op) {
             }
             const char* p = x.data + ox * size;
             if (!row.empty()) {
+                float_keys.resize(static_cast<size_t>(n));
                 load_f32(x.dtype, p, x.stride[last], row.data(), n);
-                for (int64_t i = 0; i < n; ++i) keys[i] = float_key(row[i]);
+                const int32_t flip = largest ? 0 : -1;
+                for (int64_t i = 0; i < n; ++i) float_keys[i] = float_key(row[i]) ^ flip;
+                select(float_keys, k, best);
             } else {
                 require(x.dtype != DType::F64, "topk is not defined for FP64");
+                keys.resize(static_cast<size_t>(n));
                 for (int64_t i = 0; i < n; ++i) cast_row({x.dtype, DType::I64}, p + i * x.stride[last] * size,
                     &keys[i], 1);
+                if (!largest)
+                    for (auto& key : keys) key = ~key;
+                select(keys, k, best);
             }
-            if (!largest)
-                for (auto& key : keys) key = ~key;
-            select(keys, k, best);
             for (int64_t i = 0; i < k; ++i) {
                 picked_index[i] = best[i].index;
                 std::memcpy(picked.data() + i * size, p + best[i].index * x.stride[last] * size,

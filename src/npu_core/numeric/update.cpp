@@ -21,13 +21,18 @@ void Machine::one_hot(const Op& op) {
     const int64_t classes = shape[rank];
     Shape valid = shape;
     for (int i = 0; i < rank; ++i) valid[i] = x.valid[i];
-    auto* y = reinterpret_cast<int64_t*>(result(op, 0, valid));
     const Strides dense = dense_strides(shape);
     const Strides* strides[2] = {&x.stride, &dense};
-    walk(x.valid, 2, strides, [&](const Shape&, const int64_t* o) {
+    const auto class_at = [&](int64_t at) {
         int64_t k;
-        cast_row({x.dtype, DType::I64}, x.data + o[0] * x.size(), &k, 1);
+        cast_row({x.dtype, DType::I64}, x.data + at * x.size(), &k, 1);
         if (k < 0 || k >= classes) out_of_range("one_hot", k, "the result", rank, classes);
+        return k;
+    };
+    walk(x.valid, 1, strides, [&](const Shape&, const int64_t* o) { class_at(o[0]); });
+    auto* y = reinterpret_cast<int64_t*>(result(op, 0, valid));
+    walk(x.valid, 2, strides, [&](const Shape&, const int64_t* o) {
+        const int64_t k = class_at(o[0]);
         std::memset(y + o[1], 0, static_cast<size_t>(classes) * 8);
         y[o[1] + k] = 1;
     });
