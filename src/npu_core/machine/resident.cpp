@@ -49,7 +49,7 @@ std::vector<Unit> place_units(const DeviceTask& tasks, const plan::Chip& chip) {
     for (size_t u = 0; u < units.size(); ++u) {
         Unit& unit = units[u];
         const Unit* before = unit.before >= 0 && unit.before < static_cast<int32_t>(u) ? &units[unit.before] : nullptr;
-        const bool alike = before && before->after != -2 && before->aic == unit.aic && before->aiv == unit.aiv;
+        const bool alike = before && (unit.aic || before->after != -2) && before->aic == unit.aic && before->aiv == unit.aiv;
         std::vector<int32_t>& load = unit.aic ? clusters : vectors;    // of a unit without cube work: one vector core
         unit.cluster = alike ? before->cluster : least(load);
         unit.round = std::max(load[unit.cluster], before ? before->round + 1 : 0);
@@ -108,12 +108,15 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
     }
     std::vector<int64_t> reads(tasks.size(), 0);
     std::vector<Share> wave;
+    Pools alone = pools;
+    alone.l2 = alone.hbm_cube = alone.hbm_vector = 1e30;
     for (size_t i = 0; i < order.size();) {
         wave.clear();
         const int32_t now = step[order[i]];
         for (; i < order.size() && step[order[i]] == now; ++i)
             if (tasks[order[i]].leaf >= 0) wave.push_back({order[i], core[order[i]]});
-        share_wave(wave, tasks, leaves, pools, reads);
+        // Cores that started together drift apart: later waves feel the pools as a bound of the whole launch only.
+        share_wave(wave, tasks, leaves, now == 0 ? pools : alone, reads);
     }
 
     std::vector<int64_t> ready(tasks.size(), 0), depth(tasks.size(), 0);
