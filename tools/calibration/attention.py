@@ -102,14 +102,16 @@ def attention(row: Row, chip: Chip) -> list[Launch]:
     heads, stacked = (p.kv_heads, group * p.queries) if decode else (p.heads, p.queries)
     tiles = -(-stacked // c.rows)
     scale = p.width ** -0.5
-    # Whole rows of keys come into L1; L0 holds two buffers of both operands.
+    # L0 and L1 hold two buffers of both operands.
     wide, deep = align(p.width, 16), align(c.block, 16)
 
-    def tiles_of(k: int, n: int, in_l1: int) -> tuple[list[int], list[int], list[int]]:
+    def tiles_of(k: int, n: int) -> tuple[list[int], list[int], list[int]]:
         columns = min(256, n)
-        return [c.rows] * 2, [divisor(k, 32768 // (2 * max(c.rows, columns))), divisor(k, in_l1)], [columns] * 2
+        k0 = divisor(k, 32768 // (2 * max(c.rows, columns)))
+        k1 = max(d for d in range(k0, k + 1, k0) if k % d == 0 and (d == k0 or d * 2 * (c.rows + columns) <= chip.l1 // 2))
+        return [c.rows] * 2, [k0, k1], [columns] * 2
 
-    qk, pv = tiles_of(wide, deep, 576), tiles_of(deep, align(p.value, 16), 512)
+    qk, pv = tiles_of(wide, deep), tiles_of(deep, align(p.value, 16))
     options = {"cube_l1_reuse_setting": {-1: 8}}      # the output tiles of a step share their left operand
 
     @pypto.frontend.jit(pass_options=options)

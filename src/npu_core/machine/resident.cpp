@@ -69,15 +69,20 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
     // Step of a task: the round of its unit, and after its predecessors. Where work changes sides it is AHEAD steps later:
     // the cores of a cluster work on different units at the same time.
     std::vector<int32_t> open(tasks.size()), step(tasks.size(), 0), queue, core(tasks.size(), -1);
+    std::vector<cost::Core> side(tasks.size(), cost::Core::ANY);      // of a hub: of what leads to it
     for (size_t t = 0; t < tasks.size(); ++t) {
-        if (tasks[t].leaf >= 0) step[t] = units[tasks[t].unit].round;
+        if (tasks[t].leaf >= 0) {
+            step[t] = units[tasks[t].unit].round;
+            side[t] = tasks[t].core;
+        }
         if ((open[t] = tasks[t].predecessors) == 0) queue.push_back(static_cast<int32_t>(t));
     }
     for (size_t head = 0; head < queue.size(); ++head) {
         const int32_t t = queue[head];
         for (int32_t s : tasks[t].successors) {
-            const bool crosses = tasks[t].leaf >= 0 && tasks[s].leaf >= 0 && tasks[s].core != tasks[t].core;
-            step[s] = std::max(step[s], step[t] + (tasks[t].leaf < 0 ? 0 : crosses ? AHEAD : 1));
+            if (tasks[s].leaf < 0) side[s] = side[t];
+            const int32_t apart = tasks[s].leaf >= 0 && side[t] != cost::Core::ANY && side[s] != side[t] ? AHEAD : 1;
+            step[s] = std::max(step[s], step[t] + (tasks[t].leaf >= 0 ? apart : tasks[s].leaf >= 0 ? apart - 1 : 0));
             if (--open[s] == 0) queue.push_back(s);
         }
     }
@@ -159,7 +164,7 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
         run.cycles = std::max(run.cycles, end);
         run.critical = std::max(run.critical, chain);
         for (int32_t s : task.successors) {
-            const bool crosses = task.leaf >= 0 && tasks[s].leaf >= 0 && tasks[s].core != task.core;
+            const bool crosses = tasks[s].leaf >= 0 && side[t] != cost::Core::ANY && side[s] != side[t];
             ready[s] = std::max(ready[s], end + (crosses ? handover : 0));
             depth[s] = std::max(depth[s], chain);
         }
