@@ -22,7 +22,8 @@ Spec = pypto.Spec
 @dataclass(frozen=True, slots=True)
 class Problem:
     """batch sequences, `heads` query heads on `kv_heads` key heads; width: contracted size of q and k; value: of v;
-    shared: v is part of the keys; interleaved: the key heads of one position lie side by side."""
+    shared: v is part of the keys; interleaved: the key heads of one position lie side by side;
+    scattered: the keys are picked one by one, no two of them are neighbours."""
     batch: int
     heads: int
     kv_heads: int
@@ -34,6 +35,7 @@ class Problem:
     shared: bool
     interleaved: bool
     dtype: str
+    scattered: bool = False
 
 
 def problem(row: Row) -> Problem:
@@ -54,7 +56,7 @@ def problem(row: Row) -> Problem:
     heads = s.get("Nq", s.get("N", 1))
     if "sparse" in s:
         return Problem(s.get("T", 1) * s.get("B", 1), heads, s.get("Nkv", 1), 1, s["sparse"], s["D"], s["D"] - 64,
-                       False, True, True, dtype)
+                       False, True, True, dtype, True)
     queries = row.query_length
     if queries is None:
         raise Unpredictable(f"shape {row.shape!r} names no query length")
@@ -166,7 +168,7 @@ def attention(row: Row, chip: Chip) -> list[Launch]:
                             m[:], total[:], o[:] = top, part, y
 
     rows = p.batch * heads * tiles * c.rows
-    width = p.width * p.kv_heads if p.interleaved else p.width
+    width = p.width * (2 if p.scattered else p.kv_heads if p.interleaved else 1)
     lines = p.batch * p.keys * (1 if p.interleaved else p.kv_heads)
     return [Launch(kernel, [Spec((rows, p.width), dtype), Spec((lines, width), dtype), Spec((lines, width), dtype),
                             Spec((c.rows, c.block), F32), Spec((rows, p.value), dtype)], static=True)]

@@ -52,7 +52,9 @@ std::vector<Unit> place_units(const DeviceTask& tasks, const plan::Chip& chip) {
         const bool alike = before && (unit.aic || before->after != -2) && before->aic == unit.aic && before->aiv == unit.aiv;
         std::vector<int32_t>& load = unit.aic ? clusters : vectors;    // of a unit without cube work: one vector core
         unit.cluster = alike ? before->cluster : least(load);
-        unit.round = std::max(load[unit.cluster], before ? before->round + 1 : 0);
+        // A chain on both sides of a cluster begins one step late: less of it overlaps with the chain before.
+        const int32_t gap = unit.aic && unit.aiv && !alike && load[unit.cluster] > 0;
+        unit.round = std::max(load[unit.cluster] + gap, before ? before->round + 1 : 0);
         load[unit.cluster] = unit.round + 1;
     }
     return units;

@@ -250,7 +250,8 @@ std::string Planner::finish(const WalkNotes& notes) {
         const bool cube = totals_.aic > 0;       // numbers that only cube work needs are read, and reported, with it
         // Kernels of vector work alone: one rate for what HBM reads and what L2 writes back to it.
         const bool streams = !cube && device_.has("vector_stream.hbm_gbs");
-        const double cube_rate = cube ? device_["chip_bandwidth.hbm_gbs"] * device_.get("chip_bandwidth.hbm_eff_read", 0.9) : 1;
+        const char* efficiency = device_.has("chip_bandwidth.hbm_eff_read") ? "chip_bandwidth.hbm_eff_read" : "chip_bandwidth.hbm_eff_decode";
+        const double cube_rate = cube ? device_["chip_bandwidth.hbm_gbs"] * device_.get(efficiency, 0.9) : 1;
         // The measured rate is what the ports of the cube cores draw; the documented one is the pool's.
         const double l2_read = std::max(device_["chip_bandwidth.l2_read_gbs"], device_.get("chip_bandwidth.l2_read_gbs_alt", 0));
         const double vector_rate = streams ? device_["vector_stream.hbm_gbs"] : device_["stream_model.hbm_read_gbs"];
