@@ -1,6 +1,7 @@
 """Predict every row of a calibration table with the `calibrated` model and score the predictions.
 
     python tools/accuracy.py TABLE.csv [--json] [--row ID ...] [--operator NAME ...] [--family NAME ...] [--processes N]
+    python tools/accuracy.py TABLE.csv --write .      # docs/accuracy.md, its plot, README figures, error bands
 """
 from __future__ import annotations
 
@@ -54,6 +55,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--operator", nargs="+", default=[])
     parser.add_argument("--family", nargs="+", default=[])
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--write", type=Path, metavar="ROOT")
     args = parser.parse_args(argv)
     rows = read(args.table)
     for name, value in (("id", args.row), ("operator", args.operator), ("family", args.family)):
@@ -61,6 +63,9 @@ def main(argv: list[str]) -> int:
             rows = [r for r in rows if getattr(r, name) in value]
     records = run_all(rows, args.processes)
     result = {"rows": records, "summary": summary(rows, records)}
+    if args.write:
+        from calibration.page import write
+        write(args.write, rows, result)
     if args.json:
         json.dump(result, sys.stdout, indent=1)
         print()

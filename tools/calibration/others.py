@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pypto_sim as pypto
 
@@ -116,9 +117,11 @@ def topk(row: Row, chip: Chip) -> list[Launch]:
 def hadamard(row: Row, chip: Chip) -> list[Launch]:
     """log2(N) butterfly passes over tiles that stay in UB."""
     s = row.sizes
-    count = 1 << 24
-    if "batch" in row.shape:
-        count = int(row.shape.split("batch")[1].split()[0]) * s["N"]
+    stated = re.search(r"([\d.]+) M elements", row.shape), re.search(r"batch (\d+)", row.shape)
+    if stated[1]:
+        count = int(stated[1].group(1)) * s["N"]
+    else:
+        count = int(float(stated[0].group(1)) * 1e6) if stated[0] else 1 << 24
     passes = int(math.log2(s["N"]))
 
     def compute(x):

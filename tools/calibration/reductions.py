@@ -40,7 +40,7 @@ def rms_norm(row: Row, chip: Chip) -> list[Launch]:
     height = elements(shape) // width
     size = BYTES[dtype]
     to = "fp32" if row.operator == "rms_norm_cast" else dtype
-    cut = rows(height, width, size + BYTES[to], 12, chip.aiv, chip.ub)
+    cut = rows(height, width, size + BYTES[to], 12, chip.aiv, chip.ub, not chip.is_950)
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), gamma: pypto.Tensor(), out: pypto.Tensor()):
@@ -61,7 +61,7 @@ def softmax(row: Row, chip: Chip) -> list[Launch]:
     outer, length, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1:])
     size = BYTES[dtype]
     if inner == 1:
-        cut = rows(outer, length, 2 * size, 12, chip.aiv, chip.ub)
+        cut = rows(outer, length, 2 * size, 12, chip.aiv, chip.ub, not chip.is_950)
         spec = pypto.Spec((cut.extent, length), dtype)
         axis = -1
     else:
@@ -97,7 +97,7 @@ def dynamic_quant(row: Row, chip: Chip) -> list[Launch]:
     shape, dtype = first(row), row.dtype_of(0)
     width = shape[-1]
     height, size = elements(shape) // width, BYTES[dtype]
-    cut = rows(height, width, size + 1, 14, chip.aiv, chip.ub)
+    cut = rows(height, width, size + 1, 14, chip.aiv, chip.ub, not chip.is_950)
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), out: pypto.Tensor(), scales: pypto.Tensor()):
@@ -115,7 +115,7 @@ def add_norm_quant(row: Row, chip: Chip) -> list[Launch]:
     shape, dtype = first(row), row.dtype_of(0)
     width = shape[-1]
     height, size = elements(shape) // width, BYTES[dtype]
-    cut = rows(height, width, 3 * size + 1, 14, chip.aiv, chip.ub)
+    cut = rows(height, width, 3 * size + 1, 14, chip.aiv, chip.ub, not chip.is_950)
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(a: pypto.Tensor(), b: pypto.Tensor(), gamma: pypto.Tensor(), kept: pypto.Tensor(), out: pypto.Tensor(),
@@ -136,7 +136,7 @@ def mean_all(row: Row, chip: Chip) -> list[Launch]:
     """Sum of everything: rows of a matrix, then its column."""
     count, dtype = elements(first(row)), row.dtype_of(0)
     width = min(count, 8192)
-    cut = rows(-(-count // width), width, BYTES[dtype], 8, chip.aiv, chip.ub)
+    cut = rows(-(-count // width), width, BYTES[dtype], 8, chip.aiv, chip.ub, not chip.is_950)
     height = cut.extent
     tall = max(1, cut.tile[0])
 

@@ -5,6 +5,7 @@ exp, sigmoid, mish and GELU in fp32 with a cast on each side of 16-bit types; ma
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -87,7 +88,9 @@ def exp(row: Row, chip: Chip) -> list[Launch]:
 
 def maximum(row: Row, chip: Chip) -> list[Launch]:
     """Larger of two tensors, the second broadcast. int8 goes through fp16, int64 through its two halves."""
-    a, b = first(row), first(row, 1)
+    a, b = sorted((first(row), first(row, 1)), key=elements, reverse=True)
+    rank = max(len(a), len(b))
+    a = [max(x, y) for x, y in zip([1] * (rank - len(a)) + a, [1] * (rank - len(b)) + b, strict=True)]
     dtype = row.dtype_of(0)
     size, compute = BYTES[dtype], pypto.maximum
     temporaries = 0 if dtype in ("fp32", "fp16", "int32", "int16") else 4
@@ -101,7 +104,7 @@ def maximum(row: Row, chip: Chip) -> list[Launch]:
                 x = pypto.maximum(x, y)
             return x
         a, b, dtype, size, temporaries = [*a[:-1], 2 * a[-1]], [*b[:-1], 2 * b[-1]], "int32", 4, 8
-    if a == b:
+    if elements(a) == elements(b):
         cut = flat(elements(a), 3 * size, temporaries, chip.aiv, chip.ub)
         specs = [pypto.Spec((cut.extent,), dtype)] * 3
     else:
@@ -194,8 +197,17 @@ def _copy(x):
     return pypto.mul(x, 1.0)
 
 
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG])i?B\b")
+
+
 def copy(row: Row, chip: Chip) -> list[Launch]:
-    return [unary(elements(first(row)), row.dtype_of(0), _copy, 0, chip)]
+    """One tensor copied; its size as a shape, or in bytes."""
+    if row.shapes:
+        return [unary(elements(first(row)), row.dtype_of(0), _copy, 0, chip)]
+    if match := _SIZE.search(f"{row.shape} {row.attrs_text}"):
+        count = int(float(match.group(1)) * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[match.group(2)]) // 4
+        return [unary(max(64, count), "fp32", _copy, 0, chip)]
+    raise Unpredictable(f"shape {row.shape!r} names no size")
 
 
 def rope(row: Row, chip: Chip) -> list[Launch]:

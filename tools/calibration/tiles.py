@@ -3,7 +3,8 @@
 The work is a matrix of equal rows. One task per AIV core, so that a launch hands out every core once; a task goes over
 its share in equal tiles, three where they stay above 16 KB of transfers, so that loads, computation and stores of
 neighbouring tiles overlap. Tiles are as large as nine tenths of UB hold with operands twice and temporaries once. A task
-of more than TASK_TILES tiles is cut into several.
+of more than TASK_TILES tiles is cut into several. Reductions on A2/A3 go row by row: there is no vector function that
+would keep several rows' statistics in registers.
 """
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 
 DMA_BYTES = 16384           # a transfer below it does not reach the full rate (vendor material)
 REDUCE_BYTES = 65536        # widest tile of a row reduction
+ROW_BYTES = 4096
 TASK_TILES = 24
 PARTS = 3                   # tiles of a core where they stay large enough
 UB_SHARE = 0.9
@@ -56,8 +58,10 @@ def flat(elements: int, moved_bytes: int, kept_bytes: int, cores: int, ub: int) 
     return Cut((tile,), tiles, merged(tiles, cores))
 
 
-def rows(height: int, width: int, moved_bytes: int, kept_bytes: int, cores: int, ub: int) -> Cut:
-    """Tiles of whole rows; a row that does not fit is cut along its width."""
+def rows(height: int, width: int, moved_bytes: int, kept_bytes: int, cores: int, ub: int,
+         fewest: bool = False) -> Cut:
+    """Tiles of whole rows; a row that does not fit is cut along its width. fewest: one row a tile, or what makes
+    ROW_BYTES of fp32."""
     room = int(ub * UB_SHARE) // (2 * moved_bytes + kept_bytes)
     if width > room or width * 4 > REDUCE_BYTES:
         pieces = max(ceil(width, room), ceil(width * 4, REDUCE_BYTES))
@@ -68,5 +72,7 @@ def rows(height: int, width: int, moved_bytes: int, kept_bytes: int, cores: int,
     parts = max(1, ceil(share, most))
     parts = min(share, max(parts, min(PARTS, share * width * moved_bytes // (2 * DMA_BYTES))))
     tile = ceil(share, parts)
+    if fewest:
+        tile = min(tile, max(1, ROW_BYTES // (4 * width)))
     tiles = ceil(height, tile)
     return Cut((tile, width), tiles, merged(tiles, cores))

@@ -21,15 +21,11 @@ from ..trace.faults import raise_core_error
 from ..trace.scalar import INT64_MAX
 from ..trace.session import warn
 from .arrays import Argument
+from .error_band import error_band
 from .jit import Kernel
 from .launch import fresh
 
 MODELS = ("calibrated", "official")
-ERROR_BAND = {      # the figures of tests/unit/test_calibration.py
-    "calibrated": "first form; published rows: matrix products with known tiles -21 to +54 %, median 10 % (11 rows); "
-                  "elementwise and softmax median 49 % (64 rows); other operators are not validated",
-    "official": "the public 0.2.0 simulator's model, within 2 % of it on 97 % of 171 recorded kernels; no hardware",
-}
 
 
 def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = None, model: str | None = None,
@@ -123,7 +119,7 @@ def build(found: Mapping[str, Any], device: Device, model: str) -> Estimate:
             "workspace_bytes", "bound_by")},
         tasks=_frozen(found["tasks"], CORES), peak_bytes=_frozen(found["peak_bytes"], MEMORIES),
         pipe_busy_cycles=_frozen(found["pipe_busy_cycles"], PIPES), device=device.name, model=model,
-        error_band=ERROR_BAND[model], unmodelled=tuple(found["unmodelled"]), assumptions=tuple(found["assumptions"]),
+        error_band=error_band(model, device.chip, found["detail"]["ops"]), unmodelled=tuple(found["unmodelled"]), assumptions=tuple(found["assumptions"]),
         assumed_numbers=tuple(dict.fromkeys(inferred)),
         breakdown=Breakdown.of(found["breakdown"]) if "breakdown" in found else Breakdown(),
         timeline=Timeline.of(found["timeline"]) if "timeline" in found else None)

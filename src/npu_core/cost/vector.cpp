@@ -51,8 +51,10 @@ Cycles Calibrated::reduce(const plan::Leaf& leaf, const plan::LeafOp& op) const 
     else key += cols <= 96 ? "64" : cols <= 184 ? "128" : "240";
     const double bias = d_[key + ".1"], slope = d_[key + ".0"];
     double busy = slope * scale * static_cast<double>(elements);
-    // beyond the widest fitted row one more cycle per repeat, as the block reductions take
-    if (rows_kind && cols > 240) busy = rows * (slope * 240 + (static_cast<double>(cols) - 240) * scale / 64.0);
+    if (rows_kind && cols > 240) {   // beyond the widest fitted row as between the two widest
+        const double narrower = d_["tile_reduce." + kind + "_fp32_128.0"], per_column = (slope * 240 - narrower * 128) / (240 - 128);
+        busy = rows * scale * (slope * 240 + per_column * (static_cast<double>(cols) - 240));
+    }
     return {static_cast<int64_t>(std::ceil(busy + barrier_)), static_cast<int64_t>(std::max(0.0, bias - barrier_)), 0};
 }
 
