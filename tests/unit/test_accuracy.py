@@ -10,17 +10,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COLUMNS = ("id,tier,device,soc,cores,operator,shape,dtype,attrs,tile_config,impl,n_kernels,time_us,tflops,gbps,cube_ratio,"
-           "vector_ratio,mte2_ratio,mte1_ratio,mte3_or_fix_ratio,gm_min_bytes,flops,cache_state,timing,source,note").split(",")
-BASE = {"tier": "B", "device": "A2", "soc": "910B2", "operator": "sigmoid", "shape": "[[512, 2049]]", "dtype": "float32",
-        "attrs": "{}", "n_kernels": "1", "time_us": "6", "cache_state": "cold (L2 flushed before each call)", "source": "a:b#1"}
+COLUMNS = ("id,tier,device,soc,cores,operator,shape,dtype,attrs,tile_config,impl,n_kernels,time_us,tflops,gbps,"
+           "cube_ratio,vector_ratio,mte2_ratio,mte1_ratio,mte3_or_fix_ratio,gm_min_bytes,flops,cache_state,timing,"
+           "source,note").split(",")
+BASE = {"tier": "B", "device": "A2", "soc": "910B2", "operator": "sigmoid", "shape": "[[512, 2049]]",
+        "dtype": "float32", "attrs": "{}", "n_kernels": "1", "time_us": "6", "source": "a:b#1",
+        "cache_state": "cold (L2 flushed before each call)"}
 ROWS = [
     {"id": "v1"}, {"id": "v2", "shape": "[[1024, 1024]]", "dtype": "float16", "time_us": "5"},
     {"id": "v3", "device": "A5", "soc": "950PR", "operator": "softmax", "attrs": '{"dim": -1}', "time_us": "7"},
-    {"id": "m1", "tier": "A", "soc": "24-core platform", "operator": "matmul", "shape": "M=K=N=1024", "dtype": "fp16->fp32",
-     "tile_config": "grid 4x6; base M128 K64 N256; stepKa=stepKb=4", "cores": "24 AIC", "time_us": "30"},
-    {"id": "a1", "tier": "A", "device": "A3", "soc": "A3; a note", "operator": "flash_attention", "cores": "8 AIC + 16 AIV",
-     "shape": "B=1 N=1 S0=128 S1=1024 D=128", "dtype": "fp16 in, fp32 acc", "time_us": "40", "source": "c:d"},
+    {"id": "m1", "tier": "A", "soc": "24-core platform", "operator": "matmul", "shape": "M=K=N=1024",
+     "dtype": "fp16->fp32", "tile_config": "grid 4x6; base M128 K64 N256; stepKa=stepKb=4", "cores": "24 AIC", "time_us": "30"},
+    {"id": "a1", "tier": "A", "device": "A3", "soc": "A3; a note", "operator": "flash_attention",
+     "cores": "8 AIC + 16 AIV", "shape": "B=1 N=1 S0=128 S1=1024 D=128", "dtype": "fp16 in, fp32 acc", "time_us": "40", "source": "c:d"},
     {"id": "u1", "operator": "unheard_of", "time_us": "3"},
     {"id": "u2", "soc": "910C, two dies", "device": "A3"},
     {"id": "c1", "tier": "C", "operator": "rms_norm_cast", "shape": "[16, 512]", "dtype": "bf16", "time_us": "14"},
@@ -136,7 +138,8 @@ def test_readme_quotes_the_page():
 def test_band_data_is_that_of_the_page():
     from pypto_sim.run.error_band import error_band, measured
     page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
-    rows = {k: int(n) for k, n in re.findall(r"^\| (\w+) \| (\d+) \| \d+ \|", page.partition("## Family, device")[0], re.M)}
+    found = re.findall(r"^\| (\w+) \| (\d+) \| \d+ \|", page.partition("## Family, device")[0], re.M)
+    rows = {k: int(n) for k, n in found}
     assert rows["streaming"] == sum(e["rows"] for e in measured()["streaming"].values())
     assert "decode attention" in error_band("calibrated", "950", ["A_MUL_B", "EXP"])
     assert "no published row" not in error_band("calibrated", "A2A3", ["ROWSUM_SINGLE"])

@@ -9,7 +9,7 @@ import pypto_sim as pypto
 from .launches import Chip, Launch, by_hand
 from .streaming import first, unary
 from .table import BYTES, Row, Unpredictable, elements
-from .tiles import Cut, merged, rows
+from .tiles import TASK_TILES, Cut, merged, rows
 
 FP32 = pypto.DT_FP32
 EPSILON = 1e-6
@@ -44,8 +44,9 @@ def rms_norm(row: Row, chip: Chip) -> list[Launch]:
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), gamma: pypto.Tensor(), out: pypto.Tensor()):
-        pypto.set_vec_tile_shapes(*cut.tile)
-        out[:] = back(norm_of(fp32(x, dtype), width, gamma), to)
+        for i in cut.loop():
+            pypto.set_vec_tile_shapes(*cut.tile)
+            cut.put(back(norm_of(fp32(cut.part(x, i), dtype), width, gamma), to), i, out)
     height = cut.extent
     made = [by_hand(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((1, width), "fp32"),
                             pypto.Spec((height, width), to)])]
@@ -65,16 +66,17 @@ def softmax(row: Row, chip: Chip) -> list[Launch]:
         spec = pypto.Spec((cut.extent, length), dtype)
         axis = -1
     else:
-        spec = pypto.Spec((outer, length, inner), dtype)
         cut = columns(outer, length, inner, 2 * size + 12, chip)
+        spec = pypto.Spec((cut.extent, length, inner), dtype)
         axis = 1
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
-        pypto.set_vec_tile_shapes(*cut.tile)
-        wide = fp32(x, dtype)
-        p = pypto.exp(pypto.sub(wide, pypto.amax(wide, dim=axis, keepdim=True)))
-        out[:] = back(pypto.div(p, pypto.sum(p, dim=axis, keepdim=True)), dtype)
+        for i in cut.loop():
+            pypto.set_vec_tile_shapes(*cut.tile)
+            wide = fp32(cut.part(x, i), dtype)
+            p = pypto.exp(pypto.sub(wide, pypto.amax(wide, dim=axis, keepdim=True)))
+            cut.put(back(pypto.div(p, pypto.sum(p, dim=axis, keepdim=True)), dtype), i, out)
     return [by_hand(kernel, [spec, spec])]
 
 
@@ -83,8 +85,10 @@ def columns(outer: int, length: int, inner: int, live_bytes: int, chip: Chip) ->
     room = chip.ub // 2 // live_bytes
     width = min(inner, max(64, room // length // 16 * 16))
     tall = min(length, max(1, room // width))
-    tiles = outer * -(-inner // width)
-    return Cut((1, tall, width), tiles, merged(tiles, chip.aiv))
+    strips = -(-inner // width)
+    trips = -(-outer // max(1, chip.aiv * TASK_TILES // strips))
+    each = -(-outer // trips)
+    return Cut((1, tall, width), each, trips, merged(each * strips, chip.aiv))
 
 
 def quantised(y, width_tile: Any = None):
@@ -101,10 +105,11 @@ def dynamic_quant(row: Row, chip: Chip) -> list[Launch]:
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), out: pypto.Tensor(), scales: pypto.Tensor()):
-        pypto.set_vec_tile_shapes(*cut.tile)
-        q, scale = quantised(fp32(x, dtype))
-        out[:] = q
-        scales[:] = scale
+        for i in cut.loop():
+            pypto.set_vec_tile_shapes(*cut.tile)
+            q, scale = quantised(fp32(cut.part(x, i), dtype))
+            cut.put(q, i, out)
+            cut.put(scale, i, scales)
     height = cut.extent
     return [by_hand(kernel, [pypto.Spec((height, width), dtype), pypto.Spec((height, width), "int8"),
                             pypto.Spec((height, 1), "fp32")])]
@@ -120,12 +125,13 @@ def add_norm_quant(row: Row, chip: Chip) -> list[Launch]:
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(a: pypto.Tensor(), b: pypto.Tensor(), gamma: pypto.Tensor(), kept: pypto.Tensor(), out: pypto.Tensor(),
                scales: pypto.Tensor()):
-        pypto.set_vec_tile_shapes(*cut.tile)
-        total = pypto.add(fp32(a, dtype), fp32(b, dtype))
-        kept[:] = back(total, dtype)
-        q, scale = quantised(norm_of(total, width, gamma))
-        out[:] = q
-        scales[:] = scale
+        for i in cut.loop():
+            pypto.set_vec_tile_shapes(*cut.tile)
+            total = pypto.add(fp32(cut.part(a, i), dtype), fp32(cut.part(b, i), dtype))
+            cut.put(back(total, dtype), i, kept)
+            q, scale = quantised(norm_of(total, width, gamma))
+            cut.put(q, i, out)
+            cut.put(scale, i, scales)
     height = cut.extent
     x = pypto.Spec((height, width), dtype)
     return [by_hand(kernel, [x, x, pypto.Spec((1, width), "fp32"), x, pypto.Spec((height, width), "int8"),
@@ -138,12 +144,12 @@ def mean_all(row: Row, chip: Chip) -> list[Launch]:
     width = min(count, 8192)
     cut = rows(-(-count // width), width, BYTES[dtype], 8, chip.aiv, chip.ub, not chip.is_950)
     height = cut.extent
-    tall = max(1, cut.tile[0])
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
-        pypto.set_vec_tile_shapes(tall, width)
-        out[:] = pypto.sum(fp32(x, dtype), dim=-1, keepdim=True)
+        for i in cut.loop():
+            pypto.set_vec_tile_shapes(*cut.tile)
+            cut.put(pypto.sum(fp32(cut.part(x, i), dtype), dim=-1, keepdim=True), i, out)
     if height == 1:
         return [by_hand(kernel, [pypto.Spec((1, width), "fp32"), pypto.Spec((1, 1), "fp32")])]
     if height > 1 << 20:

@@ -13,7 +13,7 @@ import pypto_sim as pypto
 
 from .launches import Chip, Launch, by_hand
 from .table import BYTES, Row, Unpredictable, elements
-from .tiles import Cut, flat, merged, rows
+from .tiles import flat, merged, rows
 
 FP32 = pypto.DT_FP32
 GELU_CUBIC = 0.044715
@@ -36,8 +36,9 @@ def unary(count: int, dtype: str, compute: Callable[[Any], Any], temporaries: in
 
     @pypto.frontend.jit(pass_options=cut.options)
     def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
-        pypto.set_vec_tile_shapes(*cut.tile)
-        out[:] = whole(x)
+        for i in cut.loop():
+            pypto.set_vec_tile_shapes(*cut.tile)
+            cut.put(whole(cut.part(x, i)), i, out)
     return by_hand(kernel, [pypto.Spec((cut.extent,), dtype)] * 2)
 
 
@@ -106,17 +107,21 @@ def maximum(row: Row, chip: Chip) -> list[Launch]:
         a, b, dtype, size, temporaries = [*a[:-1], 2 * a[-1]], [*b[:-1], 2 * b[-1]], "int32", 4, 8
     if elements(a) == elements(b):
         cut = flat(elements(a), 3 * size, temporaries, chip.aiv, chip.ub)
-        specs = [pypto.Spec((cut.extent,), dtype)] * 3
-    else:
-        left, right = paired(a, b)
-        cut = broadcast_cut(left, 2 * size, size + temporaries, chip)
-        specs = [pypto.Spec(left, dtype), pypto.Spec(right, dtype), pypto.Spec(left, dtype)]
 
-    @pypto.frontend.jit(pass_options=cut.options)
-    def kernel(x: pypto.Tensor(), y: pypto.Tensor(), out: pypto.Tensor()):
-        pypto.set_vec_tile_shapes(*cut.tile)
+        @pypto.frontend.jit(pass_options=cut.options)
+        def kernel(x: pypto.Tensor(), y: pypto.Tensor(), out: pypto.Tensor()):
+            for i in cut.loop():
+                pypto.set_vec_tile_shapes(*cut.tile)
+                cut.put(compute(cut.part(x, i), cut.part(y, i)), i, out)
+        return [by_hand(kernel, [pypto.Spec((cut.extent,), dtype)] * 3)]
+    left, right = paired(a, b)
+    tile, options = broadcast_tile(left, 2 * size, size + temporaries, chip)
+
+    @pypto.frontend.jit(pass_options=options)
+    def spread(x: pypto.Tensor(), y: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(*tile)
         out[:] = compute(x, y)
-    return [by_hand(kernel, specs)]
+    return [by_hand(spread, [pypto.Spec(left, dtype), pypto.Spec(right, dtype), pypto.Spec(left, dtype)])]
 
 
 def paired(a: list[int], b: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -139,14 +144,15 @@ def paired(a: list[int], b: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]
     return tuple(left), tuple(right)
 
 
-def broadcast_cut(shape: tuple[int, ...], moved_bytes: int, kept_bytes: int, chip: Chip) -> Cut:
-    """Rows of the last axis; tiles do not cross the axes before the last two."""
+def broadcast_tile(shape: tuple[int, ...], moved_bytes: int, kept_bytes: int,
+                   chip: Chip) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Tile of rows of the last axis, and its pass options; tiles do not cross the axes before the last two."""
     height, width = shape[-2], shape[-1]
     outer = math.prod(shape[:-2])
     cut = rows(outer * height, width, moved_bytes, kept_bytes, chip.aiv, chip.ub)
     tall = min(cut.tile[0], height)
     tiles = outer * -(-height // tall) * -(-width // cut.tile[1])
-    return Cut((1,) * (len(shape) - 2) + (tall, cut.tile[1]), tiles, merged(tiles, chip.aiv))
+    return (1,) * (len(shape) - 2) + (tall, cut.tile[1]), merged(tiles, chip.aiv)
 
 
 def swiglu(row: Row, chip: Chip) -> list[Launch]:
@@ -166,8 +172,10 @@ def swiglu(row: Row, chip: Chip) -> list[Launch]:
 
         @pypto.frontend.jit(pass_options=cut.options)
         def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
-            pypto.set_vec_tile_shapes(*cut.tile)
-            out[:] = compute(pypto.view(x, [inner], [0]), pypto.view(x, [inner], [inner]))
+            for i in cut.loop():
+                pypto.set_vec_tile_shapes(*cut.tile)
+                second = pypto.view(x, [cut.step], [inner + i * cut.step])
+                cut.put(compute(cut.part(x, i), second), i, out)
     else:
         cut = rows(outer, half, 3 * size, 8 + temporaries, chip.aiv, chip.ub)
         outer = cut.extent
@@ -175,8 +183,9 @@ def swiglu(row: Row, chip: Chip) -> list[Launch]:
 
         @pypto.frontend.jit(pass_options=cut.options)
         def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
-            pypto.set_vec_tile_shapes(*cut.tile)
-            out[:] = compute(pypto.view(x, [outer, half], [0, 0]), pypto.view(x, [outer, half], [0, half]))
+            for i in cut.loop():
+                pypto.set_vec_tile_shapes(*cut.tile)
+                cut.put(compute(cut.part(x, i, 0, half), cut.part(x, i, half, half)), i, out)
     main = by_hand(kernel, specs)
     if row.n_kernels > 1 and row.counts_hold:       # the slice copies the input once
         copy = unary(elements(shape), dtype, _copy, 0, chip)
