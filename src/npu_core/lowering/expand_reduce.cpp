@@ -38,8 +38,7 @@ int32_t combine(Expander& e, const Column& c) {
     while (power * 2 <= count) power *= 2;
     int64_t rest = count - power, next_rest = power;
     std::vector<int32_t> current;
-    const bool from_source = true;
-    bool first = from_source;
+    bool first = true;
     while (power > 1) {
         const int64_t half = power / 2;
         auto level = [&](auto&& left, auto&& right) {

@@ -24,9 +24,13 @@ void transpose(TensorGraphBuilder& b, const npu::Op& op) {
     if (moved.size() != 2) fail("not_lowered", "transpose of more than two axes");
     const int a = moved[0], c = moved[1], last = shape.rank - 1;
     Attributes attributes;
+    Shape tile = b.tiles().vec;
     auto step = [&](Opcode code, int32_t from, int x, int y, int32_t to) {
         attributes.ints = {x, y};
         b.emit(code, {from}, {to}, attributes);
+        if (y >= tile.rank) return;
+        std::swap(tile[x], tile[y]);          // the next step works on what this one turned
+        b.set_vec_tile(tile);
     };
     auto swapped = [&](int32_t t, int x, int y) {
         Shape s = b.graph().tensors[t].shape;
