@@ -1,4 +1,7 @@
-"""Measure every speed ratio in one run, single thread on both sides: python asv_bench/ratios.py [--json] [NAME ...]."""
+"""Measure every speed ratio in one run, single thread on both sides:
+
+    python asv_bench/ratios.py [--json] [--operations] [NAME ...]
+"""
 import os
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -10,6 +13,7 @@ import resource  # noqa: E402
 import time  # noqa: E402
 
 import gallery_workloads  # noqa: E402
+import operation_workloads  # noqa: E402
 import workloads  # noqa: E402
 
 
@@ -31,6 +35,20 @@ def measure(workload, repeat):
     b = best(other, repeat)
     return {"name": workload.name, "other": workload.other, "ours_s": a, "other_s": b, "ratio": a / b,
             "limit": workload.limit, "ok": a / b <= workload.limit}
+
+
+def measure_operation(name):
+    """The same of one operation at [1024, 1024]."""
+    a, b = operation_workloads.best_of_both(*operation_workloads.pair(name))
+    limit = operation_workloads.CASES[name].limit
+    return {"name": name, "other": "numpy" if operation_workloads.CASES[name].numpy else "torch", "ours_s": a,
+            "other_s": b, "ratio": a / b, "limit": limit, "ok": a / b <= limit}
+
+
+def show(row):
+    """One line of the table."""
+    times = f"ours {row['ours_s']:9.5f} s  {row['other']} {row['other_s']:9.5f} s  ratio {row['ratio']:5.2f}"
+    print(f"{row['name']:36} {times}  limit {row['limit']:.2f}  {'ok' if row['ok'] else 'SLOW'}", flush=True)
 
 
 def once(call):
@@ -57,20 +75,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="parts of the names to measure; default all")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--operations", action="store_true", help="every operation instead of the workloads")
     parser.add_argument("--repeat", type=int, default=3)
     args = parser.parse_args()
     workloads.one_thread()
     rows = []
-    for workload in (*workloads.WORKLOADS, *(workloads.Workload(*w) for w in gallery_workloads.WORKLOADS)):
+    both = (*workloads.WORKLOADS, *(workloads.Workload(*w) for w in gallery_workloads.WORKLOADS))
+    for workload in () if args.operations else both:
         if args.names and not any(n in workload.name for n in args.names):
             continue
         rows.append(measure(workload, args.repeat))
         if not args.json:
-            r = rows[-1]
-            times = f"ours {r['ours_s']:7.3f} s  {r['other']} {r['other_s']:7.3f} s  ratio {r['ratio']:5.2f}"
-            print(f"{r['name']:32} {times}  limit {r['limit']:.2f}  {'ok' if r['ok'] else 'SLOW'}", flush=True)
+            show(rows[-1])
+    for name in operation_workloads.CASES if args.operations else ():
+        if not args.names or name in args.names:
+            rows.append(measure_operation(name))
+            if not args.json:
+                show(rows[-1])
     extra = {}
-    if not args.names:
+    if not args.names and not args.operations:
         kernel, arrays = workloads.long_loop()
         extra["long_loop_s"] = once(lambda: kernel(*arrays))
         extra["long_loop_traces"] = workloads.traces(kernel)

@@ -68,10 +68,10 @@ def page_of(name: str) -> str:
 
 def operations() -> str:
     """Text of docs/operations.md."""
-    rows: list[list[object]] = [[f"[{r['name']}](#{r['name'].replace('.', '')})", r["summary"], r["dtypes"], r["cost"]]
-                                for r in catalogue()]
+    rows: list[list[object]] = [[f"[{r['name']}](#{r['name'].replace('.', '')})", r["summary"], r["dtypes"], r["cost"],
+                                 REGISTRY[r["name"]].torch, REGISTRY[r["name"]].source] for r in catalogue()]
     head = f"# Operations\n\n{NOTE}\n{len(rows)} operations. `pypto-sim ops NAME` prints one of them. {PARITY}\n"
-    return "\n".join([head, table(["name", "what", "element types", "cost class"], rows), "",
+    return "\n".join([head, table(["name", "what", "element types", "cost class", "differs from torch", "source"], rows), "",
                       *(page_of(n) for n in sorted(REGISTRY))])
 
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "npu_core/kernels/kernels.h"
 #include "npu_core/numeric/cast.h"
 #include "npu_core/numeric/integer.h"
 #include "npu_core/numeric/machine.h"
@@ -24,6 +25,10 @@ void Machine::full(const Op& op) {
     } else {
         cast_row({DType::I64, out.dtype}, &number, holder.store.data(), 1);
     }
+    if (out.dtype == DType::F32)                        // straight into the argument that takes it
+        if (char* y = forwarded(op, 0, valid))
+            return kernels().fill_f32(*reinterpret_cast<const float*>(holder.store.data()), reinterpret_cast<float*>(y),
+                out.shape.count());
     share(t, holder, out.shape, valid, Strides{}, holder.store.data());
 }
 
