@@ -71,7 +71,8 @@ def operations() -> str:
     rows: list[list[object]] = [[f"[{r['name']}](#{r['name'].replace('.', '')})", r["summary"], r["dtypes"], r["cost"],
                                  REGISTRY[r["name"]].torch, REGISTRY[r["name"]].source] for r in catalogue()]
     head = f"# Operations\n\n{NOTE}\n{len(rows)} operations. `pypto-sim ops NAME` prints one of them. {PARITY}\n"
-    return "\n".join([head, table(["name", "what", "element types", "cost class", "differs from torch", "source"], rows), "",
+    header = ["name", "what", "element types", "cost class", "differs from torch", "source"]
+    return "\n".join([head, table(header, rows), "",
                       *(page_of(n) for n in sorted(REGISTRY))])
 
 
