@@ -83,7 +83,7 @@ def page(rows: list[Row], result: dict[str, Any]) -> str:
                   for k, e in s["operator"].items()])
     out += ["## Order of pairs", "",
             f"{p['right']} of {p['pairs']} pairs of one device, operator and element type that differ by more than 15 "
-            "% in time, and not in the implementation only, are in the right order. Pairs of equal shape one by one:", ""]
+            "% in time, and not in the implementation only, are in the right order. Pairs of equal shape:", ""]
     out += table(["rows", "shape", "measured us", "predicted us", "right"],
                  [[" ".join(x["ids"]), x["shape"], *(" / ".join("-" if v is None else f"{v:.1f}" for v in x[k])
                                                      for k in ("measured_us", "predicted_us")),
