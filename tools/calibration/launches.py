@@ -19,18 +19,17 @@ _CORES = re.compile(r"(\d+)\s*(AIC|AIV)\b")
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A jit kernel and the `pypto.Spec` of its arguments, `count` times in a row. resident: operands already in L2.
+    """A jit kernel and the `pypto.Spec` of its arguments, `count` times in a row.
     static: a hand-written kernel, one program per core, not tasks under the AICPU."""
     kernel: Any
     specs: Sequence[Any]
     count: int = 1
-    resident: bool = False
     static: bool = False
 
 
-def by_hand(kernel: Any, specs: Sequence[Any], count: int = 1, resident: bool = False) -> Launch:
+def by_hand(kernel: Any, specs: Sequence[Any], count: int = 1) -> Launch:
     """A launch of a hand-written kernel."""
-    return Launch(kernel, specs, count, resident, static=True)
+    return Launch(kernel, specs, count, static=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def predict(row: Row, operators: dict[str, Callable[[Row, Chip], list[Launch]]])
         warnings.simplefilter("ignore")
         try:
             for launch in build(row, chip_of(row)):
-                device = device_with(row.device, *cores_of(row), row.warm or launch.resident, launch.static)
+                device = device_with(row.device, *cores_of(row), row.warm, launch.static)
                 total += launch.count * estimate_on(launch.kernel, launch.specs, device).time_us
         except pypto.PyptoError as error:
             raise Unpredictable(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from None

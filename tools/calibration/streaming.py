@@ -75,8 +75,7 @@ def exp(row: Row, chip: Chip) -> list[Launch]:
     count, dtype = elements(first(row)), row.dtype_of(0)
     if row.n_kernels > 1 and row.counts_hold:
         chosen = steps[:2] + steps[2:3] * (row.n_kernels > 3) + steps[3:]
-        made = [unary(count, dtype, step, 1, chip) for step in chosen]
-        return made[:1] + [by_hand(m.kernel, m.specs, resident=True) for m in made[1:]]
+        return [unary(count, dtype, step, 1, chip) for step in chosen]
 
     def fused(x):
         if scale * logarithm != 1.0:
@@ -189,7 +188,7 @@ def swiglu(row: Row, chip: Chip) -> list[Launch]:
     main = by_hand(kernel, specs)
     if row.n_kernels > 1 and row.counts_hold:       # the slice copies the input once
         copy = unary(elements(shape), dtype, _copy, 0, chip)
-        return [copy, by_hand(main.kernel, main.specs, resident=True)]
+        return [copy, main]
     return [main]
 
 
@@ -261,7 +260,7 @@ def rope(row: Row, chip: Chip) -> list[Launch]:
                  for u in (unary(elements(t), dtype, _copy, 0, chip) for t in (q, k))]
     if extra > moves:
         small = unary(positions * width, dtype, _copy, 0, chip)
-        made.append(by_hand(small.kernel, small.specs, count=extra - moves, resident=True))
+        made.append(by_hand(small.kernel, small.specs, count=extra - moves))
     return made
 
 
