@@ -90,15 +90,6 @@ def make_mla_prolog(cfg: MlaConfig):
             cos_t = pypto.view(cos, [rows, half], at, valid_shape=[valid, half])
             sin_t = pypto.view(sin, [rows, half], at, valid_shape=[valid, half])
 
-            c_q = normalise(project(xt, w_dq, cfg.q_rank), g_q, cfg.q_rank)
-            for n in pypto.loop(cfg.heads, name="HEADS", idx_name="n"):
-                q = project(c_q, pypto.view(w_uq, [cfg.q_rank, head], [0, n * head]), head)
-                nope, rotary = q[:, :cfg.nope], q[:, cfg.nope:]
-                w = pypto.view(w_uk, [cfg.nope, cfg.kv_rank], [n * cfg.nope, 0])
-                pypto.assemble(project(nope, w, cfg.kv_rank), [t * rows, n * cfg.kv_rank], q_nope)
-                rotated = narrow(rotate(rotary, cos_t, sin_t), valid)
-                pypto.assemble(rotated, [t * rows, n * cfg.rope], q_rope)
-
             c = project(xt, w_dkv, cfg.kv_rank + cfg.rope)
             c_kv = normalise(c[:, :cfg.kv_rank], g_kv, cfg.kv_rank)
             k_rope = narrow(rotate(c[:, cfg.kv_rank:], cos_t, sin_t), valid)
@@ -107,6 +98,15 @@ def make_mla_prolog(cfg: MlaConfig):
             kv_flat.move(pypto.scatter_update(kv_flat, -2, index, c_kv))
             pypto.set_vec_tile_shapes(rows, cfg.rope)
             kr_flat.move(pypto.scatter_update(kr_flat, -2, index, k_rope))
+
+            c_q = normalise(project(xt, w_dq, cfg.q_rank), g_q, cfg.q_rank)
+            for n in pypto.loop(cfg.heads, name="HEADS", idx_name="n"):
+                q = project(c_q, pypto.view(w_uq, [cfg.q_rank, head], [0, n * head]), head)
+                nope, rotary = q[:, :cfg.nope], q[:, cfg.nope:]
+                w = pypto.view(w_uk, [cfg.nope, cfg.kv_rank], [n * cfg.nope, 0])
+                pypto.assemble(project(nope, w, cfg.kv_rank), [t * rows, n * cfg.kv_rank], q_nope)
+                rotated = narrow(rotate(rotary, cos_t, sin_t), valid)
+                pypto.assemble(rotated, [t * rows, n * cfg.rope], q_rope)
     return mla_prolog
 
 

@@ -113,7 +113,7 @@ cdef extern from "npu_core/program/builder.h" namespace "npu" nogil:
         void op(const OpRequest& r) except +
         void decl(int32_t t, int32_t line) except +
         void set(int32_t dst, int32_t src, int32_t line) except +
-        void assemble(int32_t dst, int32_t src, const vector[int32_t]& offsets, int32_t line) except +
+        void assemble(int32_t dst, int32_t src, const vector[int32_t]& offsets, int32_t line, bint in_place) except +
         void load(int32_t slot, int32_t t, const vector[int32_t]& index, int32_t line) except +
         void store(int32_t t, int32_t value, const vector[int32_t]& index, int32_t line) except +
         void block() except +
@@ -158,6 +158,9 @@ cdef extern from "npu_core/numeric/machine.h" namespace "npu" nogil:
         Report run(const Schedule& schedule)
         Report step()
         int64_t scalar(int32_t slot) except +
+        void enter_parallel(int32_t line) except +
+        void next_iteration(int64_t i) except +
+        void leave_parallel() except +
         Shape valid(int32_t t) except +
         vector[char] read(int32_t t, cbool wide) except +
         cbool is_ready(int32_t t)
@@ -337,9 +340,9 @@ cdef class Program:
     def set(self, int32_t dst, int32_t src, int32_t line=-1):
         self.builder.get().set(dst, src, line)
 
-    def assemble(self, int32_t dst, int32_t src, offsets, int32_t line=-1):
+    def assemble(self, int32_t dst, int32_t src, offsets, int32_t line=-1, bint in_place=False):
         cdef vector[int32_t] o = offsets
-        self.builder.get().assemble(dst, src, o, line)
+        self.builder.get().assemble(dst, src, o, line, in_place)
 
     def load(self, int32_t slot, int32_t tensor, index, int32_t line=-1):
         cdef vector[int32_t] i = index
@@ -549,6 +552,15 @@ cdef class Machine:
             r = m.step()
         self.busy = False
         check(r)
+
+    def enter_parallel(self, int32_t line):
+        self.machine.get().enter_parallel(line)
+
+    def next_iteration(self, int64_t i):
+        self.machine.get().next_iteration(i)
+
+    def leave_parallel(self):
+        self.machine.get().leave_parallel()
 
     def scalar(self, int32_t slot):
         return self.machine.get().scalar(slot)

@@ -233,6 +233,19 @@ define("loop.rebound_name", "A name rebound in a loop is carried to the next ite
 _lenient_warns("output.unwritten", "An output argument is rebound or never written.", errors.PyptoRuntimeError,
                v0_2="warn", master="warn", guide="warn")
 _always("read.unwritten", "A tensor is read before anything was written to it.", errors.PyptoRuntimeError)
+_always("kernel.return_value", "A kernel returns a value: results are written through parameters.",
+        errors.PyptoValueError)
+_lenient_warns("kernel.return", "A kernel has a return statement, which PyPTO refuses.", errors.PyptoValueError,
+               guide="warn")
+_lenient_warns("loop.parallel_race", "Iterations of a parallel=True loop touch each other's data.",
+               errors.PyptoRuntimeError)
+define("loop.descending_end", "is_loop_end of a descending loop is true from its first iteration on.", lenient="warn",
+       v0_2="warn", master="warn", guide="warn", error=errors.PyptoRuntimeError, source=_API)
+define("scalar.builtin_min_max", "The builtin min or max is asked about a symbolic size: use pypto.min, pypto.max.",
+       lenient="warn", v0_2="warn", master="warn", guide="warn", error=errors.PyptoTypeError, source=_API)
+define("scatter.dropped", "The result of a scatter is not used: it has to be assigned back.", lenient="warn",
+       v0_2="warn", master="warn", guide="warn", error=errors.PyptoRuntimeError, source=_API)
+_always("scatter.assigned", "`t[dim:index] = src` writes nothing in PyPTO.", errors.PyptoValueError)
 
 # --- movement, indexing, matrix products -----------------------------------------------------------------------------
 _lenient_warns("api.extension", "PyPTO has no such function.", errors.PyptoNotImplementedError, "simulator")

@@ -58,7 +58,7 @@ class DrySession(Session):
     def _handle(self, shape: Any, dtype: Any, valid: Any, *args: Any, **kwargs: Any) -> Tensor:
         return Tensor.handle(tuple(shape), dtype, valid, self, len(self.rows) + 1)
 
-    def _assemble(self, dst: Tensor, src: Tensor, offsets: Any) -> None:
+    def _assemble(self, dst: Tensor, src: Tensor, offsets: Any, in_place: bool) -> None:
         pass
 
     def _set(self, dst: Tensor, src: Tensor) -> None:

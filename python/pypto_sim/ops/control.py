@@ -43,6 +43,8 @@ def loop(*args: Int, name: str | None = None, idx_name: str | None = None, unrol
     frame = sys._getframe(1)
     site, node = find_for(frame)
     _check_idx_name(session, idx_name)
+    if parallel and session.config.profile == "0.2":
+        session.rule("option.version", "pypto.loop has no `parallel` in 0.2")
     loop_ = Loop(site, start, stop, step, name or idx_name or "", session.line(), bool(parallel),
                  _factors(session, unroll_list), bool(submit_before_loop), (start, stop, step), idx_name or "")
     _check_rebound(session, node, frame)
@@ -101,6 +103,9 @@ def is_loop_begin(scalar: Int) -> SymbolicScalar:
 def is_loop_end(scalar: Int) -> SymbolicScalar:
     """True in the last iteration of the loop that `scalar` is the index of: index + step >= stop."""
     _, stop, step = _loop_of(scalar).origin
+    if known(step) and value_of(step) < 0:
+        current().rule("loop.descending_end", "is_loop_end in a descending loop compares index + step >= stop, which "
+                       "is true from the first iteration on. Count upwards and compute the descending index from it")
     return SymbolicScalar(scalar) + step >= stop
 
 

@@ -8,7 +8,8 @@ from ..dtypes import Element
 from ..enums import ScatterMode
 from ..errors import HandleError
 from ..registry import Cost, op, supported
-from ..trace.session import current
+from ..trace.session import current, user_frame
+from ..trace.source import result_dropped
 from ..trace.tensor import Tensor
 from ._checks import MAX_RANK, Check
 from ._shapes import or_full, shape_of, valid_list
@@ -266,7 +267,9 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Element | floa
     >>> show(lambda a: pypto.scatter(a, 0, pypto.arange(1), 9.0), [1.0, 2.0])
     [9.0, 2.0]
     """
-    return _scattered(Check(scatter.spec), input, dim, index, src, reduce)[1]
+    check = Check(scatter.spec)
+    used(check)
+    return _scattered(check, input, dim, index, src, reduce)[1]
 
 
 @op(cost=Cost.COMPOSITE, dtypes=SCATTERED, methods=("scatter_",), source="operation table: scatter_",
@@ -309,6 +312,14 @@ def scatter_(input: Tensor, dim: int, index: Tensor, src: Tensor | Element | flo
     target, result = _scattered(check, input, dim, index, src, reduce)
     write_back(check, target, result)
     return target
+
+
+def used(check: Check) -> None:
+    """Rule scatter.dropped: the user's call is a statement of its own."""
+    frame = user_frame()
+    if frame is not None and result_dropped(frame):
+        check.rule("scatter.dropped", "the result is dropped, and with it the update: assign it back, "
+                   f"`t[:] = {check.name}(t, ...)`")
 
 
 def write_back(check: Check, target: Tensor, result: Tensor) -> None:
@@ -357,6 +368,7 @@ def scatter_update(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tenso
     [[9.0], [2.0]]
     """
     check = Check(scatter_update.spec)
+    used(check)
     input = check.tensor("input", input)
     index = check.tensor("index", index, PAGED_INDEX)
     src = check.tensor("src", src)

@@ -13,7 +13,7 @@ from ..trace.session import Out
 from ..trace.tensor import Tensor
 from ._checks import Check
 from ._shapes import offsets_arg, or_full, shape_of, valid_list
-from .index import INDEX, write_back
+from .index import INDEX, used, write_back
 from .steps import binary_step
 
 ADDED = supported("fp32 fp16 bf16 int8 int16 int32")
@@ -59,7 +59,9 @@ def _add_in_place(spec: OpSpec, input: Any, dim: Any, index: Any, source: Any, a
 
 
 def _add_copy(spec: OpSpec, input: Any, dim: Any, index: Any, source: Any, alpha: Any) -> Tensor:
-    return _added(Check(spec), input, dim, index, source, alpha)[1]
+    check = Check(spec)
+    used(check)
+    return _added(check, input, dim, index, source, alpha)[1]
 
 
 _ADD_DOC = """{summary}

@@ -221,21 +221,20 @@ def rebound_parameters(code: types.CodeType, names: tuple[str, ...]) -> dict[str
 
 
 @functools.lru_cache(maxsize=1024)
-def returned_value(code: types.CodeType) -> int | None:
-    """Line of a `return value` at the kernel's own level, None when there is none."""
+def returns(code: types.CodeType) -> tuple[tuple[int, bool], ...]:
+    """(line, it gives a value) of every `return` at the kernel's own level, those with a value first."""
     tree = source_tree(code)
-    if tree is None:
-        return None
-    todo: list[ast.AST] = list(tree.body)
+    found = []
+    todo: list[ast.AST] = list(tree.body) if tree else []
     while todo:
         n = todo.pop()
         if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             continue
-        if isinstance(n, ast.Return) and n.value is not None and not (
-                isinstance(n.value, ast.Constant) and n.value.value is None):
-            return n.lineno
+        if isinstance(n, ast.Return):
+            bare = n.value is None or (isinstance(n.value, ast.Constant) and n.value.value is None)
+            found.append((n.lineno, not bare))
         todo += ast.iter_child_nodes(n)
-    return None
+    return tuple(sorted(found, key=lambda r: (not r[1], r[0])))
 
 
 def _visible_names(function: Callable[..., Any], frame: types.FrameType | None) -> dict[str, Any]:

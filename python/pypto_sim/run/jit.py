@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..config import KEYS, Config, active, checked
-from ..errors import HandleError, NeedsData, PyptoError, PyptoRuntimeError, PyptoTypeError, PyptoValueError
+from ..errors import HandleError, NeedsData, PyptoError, PyptoRuntimeError, PyptoTypeError
 from ..ops import options as option_groups
 from ..rules import Finding, message
 from ..trace.context import Running, holder, running, trial
@@ -22,7 +22,7 @@ from ..trace.stepper import Stepper
 from ..trace.tensor import Tensor
 from ..trace.tiles import Scope
 from ..trace.watch import digest
-from .annotations import Signature, check_arguments, defining_frame, plain_function, returned_value
+from .annotations import Signature, check_arguments, defining_frame, plain_function, returns
 from .arrays import Argument, argument, check_overlap
 from .compiled import Compiled, ProgramCache, compile_kernel, core_args, handles, present, stepped_loops
 from .launch import Call, LastRun, apply_settings, clamps, execute, finding, fresh, steps
@@ -145,10 +145,12 @@ class Kernel:
         name = self.__name__
         for group, values in self.groups.items():
             option_groups.check_versions(group, values, config.profile)
-        if (line := returned_value(self.function.__code__)) is not None:
+        findings: list[Finding] = []
+        for line, with_value in returns(self.function.__code__):
             at = f"{self.function.__code__.co_filename.rpartition('/')[2]}:{line}"
-            raise PyptoValueError(message("a kernel returns nothing: write results through a parameter, `out[:] = ...`",
-                                          at, name), line=at, kernel=name)
+            text = "a kernel returns nothing: write results through a parameter, `out[:] = ...`" if with_value else \
+                "PyPTO refuses `return` in a kernel: put what follows into an if"
+            finding(findings, config, "kernel.return_value" if with_value else "kernel.return", text, at, name)
         tensors, scalars = self.signature.bind(args, kwargs, config.profile in ("lenient", "guide"))
         parameters = self.signature.tensors
         arguments: list[Argument | None] = []
@@ -156,7 +158,6 @@ class Kernel:
             arguments.append(None if value is None and p.default is None else argument(p.name, value))
         symbols = check_arguments(name, [p for p, a in zip(parameters, arguments, strict=True) if a is not None],
                                   present(arguments))
-        findings: list[Finding] = []
         for a, b in check_overlap(present(arguments)):
             finding(findings, config, "arg.same_twice", f"arguments `{a}` and `{b}` are the same memory: writes to one "
                     "are seen through the other, in program order", user_line(), name)

@@ -29,11 +29,15 @@ class Loop(NamedTuple):
 
 def concrete(session: Session, loop: Loop) -> Iterator[SymbolicScalar]:
     """Run the loop with known indices, a block per iteration."""
+    if loop.parallel:
+        session.enter_parallel(loop)
     for v in range(value_of(loop.start), value_of(loop.stop), value_of(loop.step)):
         index = constant(v)
         index.loop = loop
         saved = session.scope
         session.block()
+        if loop.parallel:
+            session.next_iteration(v)
         session.loops.append(loop)
         session.count_run(loop)
         try:
@@ -42,3 +46,5 @@ def concrete(session: Session, loop: Loop) -> Iterator[SymbolicScalar]:
             session.loops.pop()
             session.scope = saved
     session.block()
+    if loop.parallel:
+        session.leave_parallel()

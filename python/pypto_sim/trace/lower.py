@@ -115,8 +115,9 @@ class Lowering:
             self.tensors[dst] = self.b.tensor(*retyped)
         self.p.set(self.tensors[dst], self.tensors[src], self.b.line(line))
 
-    def _assemble(self, dst, src, offsets, line) -> None:
-        self.p.assemble(self.tensors[dst], self.tensors[src], self.b.exprs(offsets, self.names), self.b.line(line))
+    def _assemble(self, dst, src, offsets, in_place, line) -> None:
+        self.p.assemble(self.tensors[dst], self.tensors[src], self.b.exprs(offsets, self.names), self.b.line(line),
+                        in_place)
 
     def _load(self, name, tensor, index, line) -> None:
         slot, self.names[name] = self.p.scalar(LOAD)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import Config
 from ..errors import PyptoError
-from ..rules import RULES, Finding
+from ..rules import RULES, Finding, message
 from .context import Running
 from .session import inside_package, where
 from .tiles import Scope
@@ -64,6 +64,11 @@ def trace(fn: types.FunctionType, call: Callable[[Tracer], None], config: Config
         out.findings, out.written, out.read = [], set(), set()
         try:
             out.tree = _all_paths(fn, call, shared, out, (config, kernel, scope, symbols), values)
+            for f in shared.carried.values():
+                if f.severity == "error":
+                    raise RULES[f.rule].error(message(f.text, f.line, f.kernel), rule=f.rule, line=f.line,
+                                              kernel=f.kernel)
+            out.findings += shared.carried.values()
             return out
         except Abandon as a:
             shared.restarts.append(a)

@@ -8,12 +8,14 @@ can be compared as text. Stepping hands out constants: one class in both modes, 
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..enums import SatStatus
 from ..errors import PyptoTypeError, PyptoValueError, PyptoZeroDivisionError
 from . import context
+from .source import builtin_extreme
 
 Key = Any          # int, or ("+", const, terms)
 Atom = tuple[Any, ...]
@@ -95,6 +97,10 @@ class SymbolicScalar:
 
     # asking for the value
     def __bool__(self) -> bool:
+        session = context.running()
+        if session is not None and (name := builtin_extreme(sys._getframe(1))):
+            session.rule("scalar.builtin_min_max", f"the builtin {name} takes a size or index that is known at run "
+                         f"time only: it compares while the kernel is compiled. Use pypto.{name}(a, b)")
         s = resolved(self)
         return _session_of(s).decide(s) if s.terms else bool(s.const)
 

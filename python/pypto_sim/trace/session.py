@@ -186,6 +186,8 @@ class Session:
             self.use(t, reads)
         self.check_scalars(scalars)
         results = tuple(self._handle(o.shape, o.dtype, o.valid) for o in outs)
+        for r in results:
+            r.depth = len(self.loops)
         tile = self.scope.vec_tile if vec_tile is None else tuple(int(v) for v in vec_tile)
         self._op(spec, results, ins, tuple(int(v) for v in ints), tuple(float(v) for v in floats),
                  tuple(map(key, scalars)), tile)
@@ -194,6 +196,7 @@ class Session:
     def declare(self, shape: Sequence[int], dtype: DataType, name: str = "", into: Tensor | None = None) -> Tensor:
         """An unwritten local tensor; `into` is an object to turn into its handle."""
         t = self._handle(tuple(int(n) for n in shape), dtype, None, into, name)
+        t.depth = len(self.loops)
         self._declare(t)
         return t
 
@@ -204,6 +207,9 @@ class Session:
         self.use(dst, reads=False)
         if dst.is_arg:
             raise InternalError("arguments are written by assemble")
+        if any(loop.parallel for loop in self.loops[dst.depth:]):
+            self.rule("loop.parallel_race", f"`{dst.name or 'a tensor'}` is made outside the parallel loop and "
+                      "assigned in it: all iterations share it, in no defined order. Make it inside the loop")
         if dst.alias >= 0:
             self.rule("output.unwritten", f"`{dst.name}` reshaped in place gets a new value here, which writes nothing "
                       "to the argument: use pypto.assemble(x, offsets, reshaped)")
@@ -214,16 +220,18 @@ class Session:
                  in_place: bool = False) -> None:
         """Write the valid box of `src` into `dst` at `offsets`.
 
-        in_place: a documented in-place operation, for which reading and writing one argument is no violation.
+        in_place: a documented in-place operation, for which reading and writing one argument, or writing one place
+        twice, is no violation.
         """
         self.use(src)
         self.use(dst, reads=False)
         self.check_scalars(offsets)
         keys = tuple(map(key, offsets))
-        self._check_overlap(dst, src, keys)
+        if not in_place:
+            self._check_overlap(dst, src, keys)
         if dst.memory >= 0:
             self._wrote(dst, in_place)
-        self._assemble(dst, src, keys)
+        self._assemble(dst, src, keys, in_place)
 
     def load(self, t: Tensor, index: Sequence[int | SymbolicScalar]) -> SymbolicScalar:
         """Element of an integer tensor, as an ordered item."""
@@ -354,6 +362,15 @@ class Session:
     def release(self, t: Tensor) -> None:
         """The Python handle is gone."""
 
+    def enter_parallel(self, loop: Any) -> None:
+        """A parallel loop runs with concrete indices; `next_iteration` precedes each."""
+
+    def next_iteration(self, index: int) -> None:
+        """The next iteration of the innermost parallel loop."""
+
+    def leave_parallel(self) -> None:
+        """The parallel loop has ended."""
+
     def _handle(self, shape, dtype, valid, into=None, name="") -> Tensor:
         raise NotImplementedError
 
@@ -366,7 +383,7 @@ class Session:
     def _set(self, dst: Tensor, src: Tensor) -> None:
         raise NotImplementedError
 
-    def _assemble(self, dst: Tensor, src: Tensor, offsets: tuple[Key, ...]) -> None:
+    def _assemble(self, dst: Tensor, src: Tensor, offsets: tuple[Key, ...], in_place: bool) -> None:
         raise NotImplementedError
 
     def _load(self, t: Tensor, index: tuple[Key, ...]) -> SymbolicScalar:

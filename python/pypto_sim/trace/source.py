@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import linecache
 import types
@@ -45,6 +46,38 @@ def _for_statements(file: str) -> dict[tuple[int | None, ...], ast.For]:
     tree = syntax_tree(file)
     return {(n.iter.lineno, n.iter.end_lineno, n.iter.col_offset, n.iter.end_col_offset): n
             for n in ast.walk(tree) if isinstance(n, ast.For)} if tree else {}
+
+
+@functools.lru_cache(maxsize=256)
+def _calls(file: str) -> dict[tuple[int | None, ...], tuple[str, bool]]:
+    """Position of a call -> (called name or "", it is a statement of its own: what it gives is dropped)."""
+    tree = syntax_tree(file)
+    if tree is None:
+        return {}
+    dropped = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    return {(n.lineno, n.end_lineno, n.col_offset, n.end_col_offset):
+            (n.func.id if isinstance(n.func, ast.Name) else "", id(n) in dropped)
+            for n in ast.walk(tree) if isinstance(n, ast.Call)}
+
+
+@functools.lru_cache(maxsize=4096)
+def _call(code: types.CodeType, offset: int) -> tuple[str, bool]:
+    position = _position(code, offset)
+    return ("", False) if None in position else _calls(code.co_filename).get(position, ("", False))
+
+
+def builtin_extreme(frame: types.FrameType) -> str:
+    """ "min" or "max" when the frame is calling that builtin now, else ""."""
+    name = _call(frame.f_code, frame.f_lasti)[0]
+    if name not in ("min", "max"):
+        return ""
+    found = frame.f_locals.get(name, frame.f_globals.get(name, getattr(builtins, name)))
+    return name if found is getattr(builtins, name) else ""
+
+
+def result_dropped(frame: types.FrameType) -> bool:
+    """Whether the call that the frame is making is a statement of its own."""
+    return _call(frame.f_code, frame.f_lasti)[1]
 
 
 @functools.lru_cache(maxsize=1024)

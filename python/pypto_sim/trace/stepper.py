@@ -101,6 +101,15 @@ class Stepper(Session):
         """Entered around the kernel function: for steppers that look at its variables."""
         return contextlib.nullcontext()
 
+    def enter_parallel(self, loop: Loop) -> None:
+        self.machine.enter_parallel(self.builder.line(loop.line))
+
+    def next_iteration(self, index: int) -> None:
+        self.machine.next_iteration(index)
+
+    def leave_parallel(self) -> None:
+        self.machine.leave_parallel()
+
     # --- items
     def _handle(self, shape, dtype, valid, into=None, name="") -> Tensor:
         return Tensor.handle(shape, dtype, valid, self, self.builder.tensor(shape, dtype.code, name), name, into)
@@ -125,9 +134,9 @@ class Stepper(Session):
         self.program.set(dst.key, src.key, self.builder.line(self.line()))
         self._step()
 
-    def _assemble(self, dst: Tensor, src: Tensor, offsets) -> None:
+    def _assemble(self, dst: Tensor, src: Tensor, offsets, in_place) -> None:
         b = self.builder
-        self.program.assemble(dst.key, src.key, b.exprs(offsets, NO_NAMES), b.line(self.line()))
+        self.program.assemble(dst.key, src.key, b.exprs(offsets, NO_NAMES), b.line(self.line()), in_place)
         self._step()
         if not dst.is_arg:
             dst.valid = dst.static_shape

@@ -35,6 +35,7 @@ class Tensor:
     home: Any = None               # the launch or traced body that made the handle; None: an annotation
     key: Any = None                # name in the trace, or tensor id of the core while stepping
     arg: int = -1                  # number among the tensor arguments
+    depth: int = 0                 # number of loops that were open where it was made
     alias: int = -1                # for an argument reshaped in place: its number
     axes: tuple[Any, ...] | None = None   # for an argument with dynamic axes: ints and SymbolicScalars
     look_up: Any = None            # for a gather that may stand for an embedding look-up: (table, index, scope)
@@ -219,7 +220,7 @@ class Tensor:
             return
         if isinstance(index, slice) and isinstance(index.stop, Tensor):
             raise session.error(PyptoValueError, "`t[dim:index] = src` writes nothing in PyPTO (the scatter's result "
-                                "is dropped): use pypto.scatter_(t, dim, index, src)")
+                                "is dropped): use pypto.scatter_(t, dim, index, src)", rule="scatter.assigned")
         entries = _entries(self, index)
         if not any(isinstance(e, slice) for e in entries):
             if isinstance(value, Tensor):

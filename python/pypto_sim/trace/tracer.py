@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import HandleError, PyptoValueError
 from ..registry import OpSpec
+from ..rules import RULES, Finding
 from .feasible import implied, outcomes
 from .loops import Loop, concrete
 from .scalar import SymbolicScalar, key, known, leaf, leaves, lin, resolved, text_of, value_of
@@ -79,6 +80,7 @@ class Shared:
         self.runs: collections.Counter[Site] = collections.Counter()
         self.seen: dict[Site, Loop] = {}
         self.restarts: list[Abandon] = []
+        self.carried: dict[tuple[str, str], Any] = {}        # rule loop.rebound_name, found by giving a trace up
 
 
 def insert(tree: list[Any], items: Sequence[Any]) -> None:
@@ -129,10 +131,10 @@ class Tracer(Session):
 
     Items: ("op", row, outs, ins, ints, floats, scalars, tile, options, label, line), outs being (name, shape, dtype)
     triples; ("decl", key, shape, dtype, name, line); ("set", dst, src, line, retyped or None); ("assemble", dst, src,
-    offsets, line); ("load", name, tensor, index, line); ("store", tensor, value, index, line); ("block",); ("if",
-    condition, taken, line), in a tree ("if", condition, then, else, line); ("loop", name, start, stop, step, (parallel,
-    unroll factors, submit before), tree, line); ("held", results that variables hold where a block ends); ("trap",
-    class, arguments, line).
+    offsets, in_place, line); ("load", name, tensor, index, line); ("store", tensor, value, index, line); ("block",);
+    ("if", condition, taken, line), in a tree ("if", condition, then, else, line); ("loop", name, start, stop, step,
+    (parallel, unroll factors, submit before), tree, line); ("held", results that variables hold where a block ends);
+    ("trap", class, arguments, line).
     """
 
     def __init__(self, shared: Shared, path: Sequence[bool], values: bool, *session: Any) -> None:
@@ -168,7 +170,19 @@ class Tracer(Session):
             raise self.error(HandleError, f"tensor `{t.name or t.id}` was made in another launch of a kernel",
                              rule="handle.escaped")
         loop = t.home.loop
+        if loop and any(open_.site == loop.site for open_ in self.loops):
+            self._carried(t)
         self.give_up("a tensor is carried to the next iteration or used after its loop", {loop.site} if loop else ())
+
+    def _carried(self, t: Tensor) -> None:
+        """Rule loop.rebound_name; reported after the trace that is given up now has been replaced."""
+        rule, line = "loop.rebound_name", self.line()
+        text = (f"{f'`{t.name}`' if t.name else 'a tensor'} of an earlier iteration is used: 0.2 knows this "
+                "iteration's only, here it is carried on as in the current release. Use `t[:] = ...` on a tensor "
+                "declared before the loop")
+        severity = RULES[rule].severity[self.config.profile]
+        if severity != "off":
+            self.shared.carried[rule, line] = Finding(rule, severity, text, line, self.kernel)
 
     def check_owners(self, scalars: Sequence[int | SymbolicScalar]) -> None:
         for s in scalars:
@@ -260,8 +274,8 @@ class Tracer(Session):
         for body in self.stack[at:]:
             body.retrace = True
 
-    def _assemble(self, dst: Tensor, src: Tensor, offsets) -> None:
-        self.append("assemble", dst.key, src.key, offsets, self.line())
+    def _assemble(self, dst: Tensor, src: Tensor, offsets, in_place) -> None:
+        self.append("assemble", dst.key, src.key, offsets, in_place, self.line())
         if not dst.is_arg:
             self._new_extents(dst, dst.static_shape)
 

@@ -103,6 +103,7 @@ void index(TensorGraphBuilder& b, const npu::Op& op, Opcode code) {
     a.axis = int(p.ints[op.ints.begin]);
     Ids in;
     for (int i = 0; i < op.ins.count; ++i) in.push_back(b.use(p.id_at(op.ins)[i]));
+    if (code == Opcode::INDEX_OUTCAST) in = {in[2], in[1], in[0]};      // source, index, cache: the cache stays in GM
     b.emit(code, in, {b.result(p.id_at(op.outs)[0])}, a);
 }
 

@@ -42,13 +42,18 @@ void Machine::run_body(const Schedule& s, Id body) {
                 const Id* bounds = p_.id_at(item.span);
                 const int64_t start = eval(bounds[0]), stop = eval(bounds[1]), stride = eval(bounds[2]);
                 if (stride <= 0) fail("loop.step", "a loop needs a positive step, not " + std::to_string(stride));
+                if (item.parallel) conflicts_.enter(item.line);
                 for (int64_t i = start; i < stop; i += stride) {
                     patience_.check();
                     scalars_[item.a] = i;
+                    conflicts_.new_block();
+                    if (item.parallel) conflicts_.next_iteration(i);
                     run_body(s, item.b);
                     if (i > INT64_MAX - stride) break;
                 }
+                conflicts_.new_block();
                 item_ = &item;
+                if (item.parallel) leave_parallel();
             } else {
                 run_item(item);
             }
@@ -76,7 +81,7 @@ void Machine::run_item(const Item& item) {
         case ItemKind::LOAD: return load(item);
         case ItemKind::STORE: return store(item);
         case ItemKind::TRAP: throw TrapSignal{item.a};
-        case ItemKind::BLOCK:
+        case ItemKind::BLOCK: return conflicts_.new_block();
         case ItemKind::IF:
         case ItemKind::LOOP: return;
     }
@@ -141,6 +146,12 @@ void Machine::load(const Item& item) {
     } else if (o < 0 || (v.taint && v.taint.data()[dense_offset(item, v)])) {
         candidates_.push_back({"element", current_line(), undefined()});
     }
+    if (conflicts_.in_parallel() && v.through) {
+        Shape at, one;
+        at.rank = one.rank = item.span.count;
+        for (int i = 0; i < at.rank; ++i) at[i] = eval(p_.ids[item.span.begin + i]), one[i] = 1;
+        note_read(item.b, v, at, one);
+    }
     if (o < 0) {
         fill_poison(v.dtype, poison, 1);
         p = poison;
@@ -181,6 +192,7 @@ void Machine::store(const Item& item) {
     s.shape = s.valid = one;
     s.stride = dense_strides(one);
     s.data = reinterpret_cast<const char*>(&number);
+    if (conflicts_.in_parallel() && d.state == State::READY && d.through) note_write(item.a, d, offset, one, false);
     if (d.state == State::READY && (tensor(item.a).kind == TensorKind::ARG || d.through)) assemble_into_argument(d,
         item.a, s, offset, one);
     else assemble_into_local(d, item.a, s, offset, one);

@@ -82,8 +82,9 @@ char* Machine::argument_box(const Item& assemble, const Group& g, const Shape& b
     const Value& d = env_[assemble.a];
     if (is_empty(box) || assemble.span.count != box.rank || d.shape.rank != box.rank) return nullptr;
     int64_t first = 0, last = 0;
+    Shape offset = box;
     for (int i = 0; i < box.rank; ++i) {
-        const int64_t at = eval(p_.ids[assemble.span.begin + i]);
+        const int64_t at = offset[i] = eval(p_.ids[assemble.span.begin + i]);
         if (at < 0 || at > d.shape[i] - box[i]) return nullptr;
         first += at * d.stride[i];
         last += (at + box[i] - 1) * d.stride[i];
@@ -94,6 +95,12 @@ char* Machine::argument_box(const Item& assemble, const Group& g, const Shape& b
     char* to = const_cast<char*>(d.data) + first * size;
     const char* end = d.data + (last + 1) * size;
     if (!writable(to, end)) return nullptr;
+    if (!assemble.alone || conflicts_.in_parallel()) {
+        const Item* computing = item_;
+        item_ = &assemble;
+        note_write(assemble.a, d, offset, box, !assemble.alone);
+        item_ = computing;
+    }
     before_write(d.region, to, end);
     return to;
 }
@@ -107,6 +114,7 @@ bool Machine::run_group(const Group& g, const Op* alone, const Item* assemble) {
         const Group::Load& l = g.loads[k];
         const Value& v = alone ? ready(l.tensor) : env_[l.tensor];
         if (v.state != State::READY || v.dtype != l.logical || !(v.shape == l.shape)) return false;
+        if (v.through && conflicts_.in_parallel()) [[unlikely]] note_read(l.tensor, v, Shape{v.shape.rank, {}}, v.valid);
         if (l.wide && !v.wide) plain = false;
         plain = plain && v.full && !v.pieces;
     }

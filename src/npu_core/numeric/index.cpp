@@ -277,7 +277,16 @@ void Machine::scatter_update(const Op& op) {
             at[1] * src.stride[1];
         const bool defined = rank == 2 ? at[0] * sequence + at[1] < src.valid[0] : at[0] < src.valid[0] &&
             at[1] < src.valid[1];
-        if (defined) copy_box(size, src.data + s * size, from_step, y + to * size, to_step, row);
+        if (!defined) return;
+        copy_box(size, src.data + s * size, from_step, y + to * size, to_step, row);
+        const Value& cache = env_[in_id(op, 0)];
+        if (cache.through && conflicts_.in_parallel()) {
+            Shape box = x.shape, place{rank, {}};
+            for (int i = 0; i < last; ++i) box[i] = 1;
+            place[0] = rank == 2 ? k : k / x.shape[1];
+            if (rank == 4) place[1] = k % x.shape[1];
+            note_write(in_id(op, 0), cache, place, box, false);
+        }
     });
 }
 

@@ -8,6 +8,7 @@
 #include "npu_core/base/buffer_pool.h"
 #include "npu_core/base/fault.h"
 #include "npu_core/base/patience.h"
+#include "npu_core/numeric/conflicts.h"
 #include "npu_core/numeric/env.h"
 #include "npu_core/numeric/schedule.h"
 #include "npu_core/numeric/value.h"
@@ -60,6 +61,10 @@ class Machine {
     void release(Id t);
     const std::vector<Candidate>& candidates() const { return candidates_; }
     const std::vector<Candidate>& warnings() const { return warnings_; }
+    // Stepping: iterations of a parallel loop.
+    void enter_parallel(int32_t line) { conflicts_.enter(line); }
+    void next_iteration(int64_t i) { conflicts_.next_iteration(i); }
+    void leave_parallel();
 
   private:
     // machine.cpp: items and control flow
@@ -113,6 +118,9 @@ class Machine {
     void own(Value& v);                                // a private dense copy of the storage
     void assemble(Id dst, Id src, const Shape& offset);
     bool writable(const char* begin, const char* end) const;
+    Touch touch_of(Id t, const Value& v, const Shape& at, const Shape& extent, bool write) const;
+    void note_write(Id dst, const Value& d, const Shape& at, const Shape& extent, bool check_block);
+    void note_read(Id t, const Value& v, const Shape& at, const Shape& extent);
     void assemble_into_argument(Value& d, Id dst, Value& s, const Shape& offset, const Shape& box);
     void assemble_into_local(Value& d, Id dst, Value& s, const Shape& offset, const Shape& box);
     static void add_piece(Value& v, const Shape& offset, const Shape& extent);
@@ -211,6 +219,7 @@ class Machine {
     std::vector<Candidate> candidates_, warnings_;
     std::vector<Candidate> sources_;                   // poison=trace: reads beyond what is defined, by number - 1
     std::vector<int> op_sources_;                      // per operand of the operation being executed
+    ConflictWatch conflicts_;
     const Item* item_ = nullptr;                       // being executed, for messages
     const Item* following_ = nullptr;                  // while replaying: the item executed after it
     Item step_item_{};

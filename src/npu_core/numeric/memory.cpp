@@ -90,6 +90,59 @@ bool Machine::writable(const char* begin, const char* end) const {
     });
 }
 
+Touch Machine::touch_of(Id t, const Value& v, const Shape& at, const Shape& extent, bool write) const {
+    Touch x;
+    x.tensor = t;
+    x.shape = v.shape;
+    x.at = at;
+    x.extent = extent;
+    int64_t first = 0, last = 0;
+    for (int i = 0; i < at.rank; ++i) {
+        first += at[i] * v.stride[i];
+        last += (at[i] + extent[i] - 1) * v.stride[i];
+    }
+    const int size = dtype_size_bytes(v.dtype);
+    x.first = v.data + first * size;
+    x.last = v.data + (last + 1) * size;
+    x.line = item_ ? item_->line : NONE;
+    x.write = write;
+    return x;
+}
+
+void Machine::note_write(Id dst, const Value& d, const Shape& at, const Shape& extent, bool check_block) {
+    if (is_empty(extent)) return;
+    const Touch write = touch_of(dst, d, at, extent, true);
+    if (conflicts_.in_parallel()) conflicts_.touch(write);
+    if (!check_block) return;
+    if (const Touch* before = conflicts_.block_write(write))
+        warn("assemble.overlap", [&] {
+            return tensor_text(p_, dst) + " is written twice at the same place in one block, " + to_text(extent) +
+                   " at " + to_text(at) + " after " + to_text(before->extent) + " at " + to_text(before->at) +
+                   (before->line == NONE ? "" : " (" + p_.lines[before->line] + ")") +
+                   ": the real order is not defined; here the later write wins";
+        });
+}
+
+void Machine::note_read(Id t, const Value& v, const Shape& at, const Shape& extent) {
+    if (!is_empty(extent)) conflicts_.touch(touch_of(t, v, at, extent, false));
+}
+
+void Machine::leave_parallel() {
+    for (const ConflictWatch::Race& r : conflicts_.leave()) {
+        const std::string line = r.a.line == NONE ? "" : p_.lines[r.a.line];
+        const bool known = std::any_of(warnings_.begin(), warnings_.end(), [&](const Candidate& w) {
+            return w.op == "loop.parallel_race" && w.line == line;
+        });
+        if (known) continue;
+        warnings_.push_back({"loop.parallel_race", line,
+            "iteration " + std::to_string(r.a.iteration) + " of the parallel loop" +
+                (r.loop_line == NONE ? "" : " at " + p_.lines[r.loop_line]) + " writes " + to_text(r.a.extent) +
+                " at " + to_text(r.a.at) + " of " + tensor_text(p_, r.a.tensor) + ", of which iteration " +
+                std::to_string(r.b.iteration) + (r.b.write ? " also writes " : " reads ") + to_text(r.b.extent) +
+                " at " + to_text(r.b.at) + ": their order is not defined on the device"});
+    }
+}
+
 char* Machine::take_over(const Op& op, Operand& from, std::initializer_list<const Operand*> others) {
     const Item* next = following_;
     const Id in = in_id(op, 0), out = out_id(op, 0);
@@ -162,6 +215,7 @@ void Machine::assemble(Id dst, Id src, const Shape& offset) {
         if (options_.poison == Poison::TRACE) trace_store(dst, src, box);
         else if (s.pieces) note_candidate(nullptr, 0, [&] { return "stores elements of " + tensor_text(p_,
             src) + " that were never written"; });
+        if (!item_->in_place && (!item_->alone || conflicts_.in_parallel())) note_write(dst, d, offset, box, !item_->alone);
         assemble_into_argument(d, dst, s, offset, box);
     } else if (options_.poison == Poison::TRACE) {
         // What was outside the valid box of the destination, or never written, is undefined in its next version.

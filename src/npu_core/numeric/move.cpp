@@ -29,6 +29,11 @@ void Machine::view(const Op& op) {
         first += offset[i] * x.stride[i];
     }
     const Shape valid = int_arg(op, 0) ? given_valid(op, rank, shape) : within;
+    if (x.through && conflicts_.in_parallel()) [[unlikely]] {
+        Shape seen = valid;
+        for (int i = 0; i < rank; ++i) seen[i] = std::min(valid[i], within[i]);
+        note_read(x_id, x, offset, seen);
+    }
     const auto pieces = x.pieces;
     if (covers(within, valid)) {
         share(y_id, x, shape, valid, x.stride, data + first * dtype_size_bytes(x.dtype));

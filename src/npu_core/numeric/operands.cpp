@@ -55,6 +55,8 @@ Operand Machine::operand_of(Value& v, bool wide) {
 Operand Machine::operand(const Op& op, int i) {
     const bool wide = i < 32 && (op.wide_ins >> i & 1);
     Value& v = ready(in_id(op, i));
+    if (v.through && conflicts_.in_parallel()) [[unlikely]]
+        note_read(in_id(op, i), v, Shape{v.shape.rank, {}}, v.valid);
     Operand o = operand_of(v, wide);
     if (wide && o.dtype != DType::F32) {  // cannot happen in a legalised Program; widening gives the rounded value
         BufferRef copy = scratch(o.shape.count() * 4);

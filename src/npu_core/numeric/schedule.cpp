@@ -88,7 +88,7 @@ class Scheduler {
                     run.reset();
                     single(body, i);
                 }
-            } else if (run && (op ? may_precede(*run, *op) : items[i].kind == ItemKind::LOAD &&
+            } else if (run && (op ? !updates(*op) && may_precede(*run, *op) : items[i].kind == ItemKind::LOAD &&
                 !run->made.count(items[i].b))) {
                 run->before.push_back(i);
             } else if (run && items[i].kind == ItemKind::ASSEMBLE && absorbs(*run, items[i])) {
@@ -129,6 +129,12 @@ class Scheduler {
         for (int k = 0; k < op.outs.count; ++k)
             if (run.loaded.count(p_.id_at(op.outs)[k]) || run.made.count(p_.id_at(op.outs)[k])) return false;
         return true;
+    }
+    // Operations that may write an argument's memory keep their place.
+    static bool updates(const Op& op) {
+        const auto code = static_cast<Opcode>(op.opcode);
+        return code == Opcode::SCATTER || code == Opcode::SCATTER_UPDATE || code == Opcode::INDEX_ADD ||
+               code == Opcode::INDEX_PUT;
     }
     bool smaller(const Op& op, const Run& run) const {
         const Op& first = p_.ops[run.ops.front()];

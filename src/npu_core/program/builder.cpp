@@ -182,7 +182,7 @@ void Builder::set(Id dst, Id src, int32_t line) {
     legaliser_.written(dst);
 }
 
-void Builder::assemble(Id dst, Id src, const std::vector<Id>& offsets, int32_t line) {
+void Builder::assemble(Id dst, Id src, const std::vector<Id>& offsets, int32_t line, bool in_place) {
     check_tensors({dst, src});
     check_exprs(offsets);
     if (offsets.size() > MAX_RANK) refuse("assemble: too many offsets");
@@ -190,6 +190,7 @@ void Builder::assemble(Id dst, Id src, const std::vector<Id>& offsets, int32_t l
     item.a = dst;
     item.b = src;
     item.span = ids(offsets);
+    item.in_place = in_place;
     legaliser_.written(dst);
 }
 
@@ -273,10 +274,35 @@ void Builder::end_if() {
 
 void Builder::trap(int32_t number, int32_t line) { append(ItemKind::TRAP, line).a = number; }
 
+void Builder::mark_lone_writes(Id body, std::unordered_map<Id, Item*> block) {
+    for (Item& item : p_.bodies[body].items) {
+        switch (item.kind) {
+            case ItemKind::ASSEMBLE: {
+                const Id alias = p_.tensors[item.a].alias;
+                const auto [first, fresh] = block.try_emplace(alias == NONE ? item.a : alias, &item);
+                item.alone = fresh;
+                if (!fresh) first->second->alone = false;
+                break;
+            }
+            case ItemKind::IF:                           // the last item of its body
+                mark_lone_writes(item.b, block);
+                mark_lone_writes(item.c, block);
+                break;
+            case ItemKind::LOOP:
+                mark_lone_writes(item.b, {});
+                block.clear();
+                break;
+            case ItemKind::BLOCK: block.clear(); break;
+            default: break;
+        }
+    }
+}
+
 void Builder::finish() {
     if (open_.size() != 1) refuse("finish: a loop or an If is still open");
     if (finished_) return;
     legalise(p_);
+    mark_lone_writes(0, {});
     finished_ = true;
 }
 

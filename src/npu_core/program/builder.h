@@ -45,7 +45,7 @@ class Builder {
     void op(const OpRequest& r);
     void decl(Id t, int32_t line);
     void set(Id dst, Id src, int32_t line);
-    void assemble(Id dst, Id src, const std::vector<Id>& offsets, int32_t line);
+    void assemble(Id dst, Id src, const std::vector<Id>& offsets, int32_t line, bool in_place = false);
     void load(Id slot, Id t, const std::vector<Id>& index, int32_t line);
     void store(Id t, Id value, const std::vector<Id>& index, int32_t line);
     void block();
@@ -79,6 +79,8 @@ class Builder {
     std::unordered_map<int64_t, Id> constants_;
     std::map<std::tuple<int, Id, Id>, Id> exprs_;
     std::unordered_map<std::string, int32_t> line_ids_, label_ids_, option_ids_;
+    void mark_lone_writes(Id body, std::unordered_map<Id, Item*> block);
+
     bool finished_ = false;
 };
 

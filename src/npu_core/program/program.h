@@ -83,6 +83,8 @@ struct Item {
     bool parallel = false;   // LOOP: promised independent
     Span unroll;             // LOOP: unroll factors asked for (pool ints), read by the plan only; values never change
     bool submit_before = false;  // LOOP: submit_before_loop, read by the plan only
+    bool in_place = false;   // ASSEMBLE: second half of an in-place operation
+    bool alone = false;      // ASSEMBLE: no other of its block writes the same argument
 };
 // Results that variables of the kernel still hold where a block ends. Values do not depend on it; the public 0.2.0 package
 // stores them, which moves operations about (lowering).

@@ -503,3 +503,41 @@ def test_from_torch_and_numpy_side_by_side():
         warnings.simplefilter("error")
         kernel(x, other)
     assert (other == out.numpy()).all()
+
+
+@pytest.mark.parametrize("model", ["calibrated", "official"])
+def test_estimate_of_a_cache_update_counts_rows_only(model):
+    @pypto.frontend.jit
+    def kernel(x: pypto.Tensor([16, 512], BF16), slots: pypto.Tensor([16, 1], I32),
+               cache: pypto.Tensor([DYN, 512], BF16)):
+        pypto.set_vec_tile_shapes(16, 512)
+        cache.move(pypto.scatter_update(cache, -2, slots, x * 1.0))
+    specs = [pypto.Spec(s, d) for s, d in (((16, 512), "bf16"), ((16, 1), "int32"), ((2**17, 512), "bf16"))]
+    estimate = pypto.estimate(kernel, *specs, model=model)
+    assert 0 < estimate.gm_write_bytes <= 4 * 16 * 512 * 2 and estimate.gm_read_bytes <= 4 * 16 * 512 * 2
+
+
+def test_in_place_updates_leave_snapshots_alone():
+    """A view taken before an update keeps what it saw; one taken after sees the update."""
+    @pypto.frontend.jit
+    def kernel(x: pypto.Tensor([4, 16], FP32), index: pypto.Tensor([4], I32), cache: pypto.Tensor([8, 16], FP32),
+               before: pypto.Tensor([8, 16], FP32), after: pypto.Tensor([8, 16], FP32)):
+        pypto.set_vec_tile_shapes(8, 16)
+        old = pypto.view(cache, [8, 16], [0, 0])
+        rows = pypto.view(cache, [4, 16], [2, 0])
+        cache.move(pypto.scatter_update(cache, -2, pypto.reshape(index, [4, 1]), rows + x))
+        pypto.index_add_(cache, 0, index, pypto.view(cache, [4, 16], [0, 0]))
+        pypto.index_put_(cache, (index,), pypto.view(cache, [4, 16], [4, 0]))
+        pypto.scatter_(cache, 1, pypto.expand_clone(pypto.reshape(index, [4, 1]), [4, 16]), 7.0)
+        before[:] = old * 2.0
+        after[:] = pypto.view(cache, [8, 16], [0, 0]) * 2.0
+    x, cache = f32(4, 16), f32(8, 16, seed=1)
+    index = np.array([3, 0, 6, 5], np.int32)
+    want = cache.copy()
+    want[index] = cache[2:6] + x
+    want[index] += want[:4].copy()
+    want[index] = want[4:8].copy()
+    for row, at in enumerate(index):
+        want[row, at] = 7
+    got = both(kernel, x, index, cache, np.zeros_like(cache), np.zeros_like(cache), quiet=False)
+    assert (got[2] == want).all() and (got[3] == cache * 2).all() and (got[4] == want * 2).all()
