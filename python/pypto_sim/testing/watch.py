@@ -60,8 +60,8 @@ class WatchingStepper(Stepper):
         super()._set(dst, src)
         self._seen("set", [dst], [src])
 
-    def _assemble(self, dst: Tensor, src: Tensor, offsets) -> None:
-        super()._assemble(dst, src, offsets)
+    def _assemble(self, dst: Tensor, src: Tensor, offsets, in_place) -> None:
+        super()._assemble(dst, src, offsets, in_place)
         self._seen("assemble", [dst], [src])
 
     def _store(self, t: Tensor, value, index) -> None:
