@@ -55,7 +55,7 @@ private:
     Cycles move(const plan::Leaf& leaf, const plan::LeafOp& op) const;      // cost/mte.cpp
     // parameters read once
     double l1_rate_, ub_rate_, ub_out_rate_, fix_rate_, l0a_rate_, l0b_rate_, bt_rate_, mte1_issue_, dma_fixed_, first_byte_,
-        write_tail_, barrier_, mad_head_, l0c_l1_rate_, l0c_ub_rate_, ub_l1_rate_, nd_row_;
+        write_tail_, barrier_, mad_head_, l0c_l1_rate_, l0c_ub_rate_, ub_l1_rate_, nd_row_, cube_first_byte_;
 };
 
 }  // namespace npu::cost

@@ -34,6 +34,7 @@ Calibrated::Calibrated(const Device& device) : d_(device), is_950_(device.get("c
     mte1_issue_ = d_["bandwidth.mte1_issue_cycles"];
     dma_fixed_ = d_["bandwidth.gm_to_ub_fixed_cycles"];
     first_byte_ = d_["latency.gm_read_latency"];
+    cube_first_byte_ = is_950_ ? d_.get("latency.gm_miss_latency_cycles", first_byte_) : first_byte_;
     write_tail_ = d_["latency.gm_write_latency"];
     barrier_ = d_["latency.pipe_v_barrier_effective"];
     nd_row_ = d_.get("bandwidth.nd_row_cycles", 512 / l1_rate_);
@@ -70,11 +71,13 @@ Cycles Calibrated::move(const plan::Leaf& leaf, const plan::LeafOp& op) const {
             double busy = bytes / (l1 ? l1_rate_ : ub_rate_);
             // a load into fractals takes a row at a time
             if (l1 && op.row_bytes > 0) busy = std::max(busy, static_cast<double>(op.gm_bytes / op.row_bytes) * nd_row_);
-            return {whole(busy), whole(first_byte_), whole(dma_fixed_)};
+            return {whole(busy), whole(l1 ? cube_first_byte_ : first_byte_), whole(dma_fixed_)};
         }
         case Code::COPY_OUT: case Code::TRANSPOSE_MOVEOUT: {
             const bool cube = from.mem == plan::Mem::L0C;
-            const double bytes = cube ? static_cast<double>(op.gm_bytes) : burst_bytes(32);
+            double bytes = cube ? static_cast<double>(op.gm_bytes) : burst_bytes(32);
+            // 950: the rate was measured on results of two bytes; what limits it is the four-byte sums that leave L0C.
+            if (cube && is_950_) bytes = static_cast<double>(plan::bytes_of(from.exact, DType::F32)) / 2;
             return {whole(bytes / (cube ? fix_rate_ : ub_out_rate_)), 0, whole(write_tail_)};
         }
         case Code::GATHER: {   // one DMA per row
