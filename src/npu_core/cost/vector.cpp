@@ -45,17 +45,29 @@ Cycles Calibrated::reduce(const plan::Leaf& leaf, const plan::LeafOp& op) const 
         return {static_cast<int64_t>(std::ceil((per_repeat * repeats + per_row) * rows + barrier_)),
                 static_cast<int64_t>(std::max(0.0, fixed - barrier_)), 0};
     }
-    std::string key = "tile_reduce." + kind + "_fp32_";
-    if (kind == "colsum") key += "128";
-    else if (kind == "colmax") key += "64";
-    else key += cols <= 96 ? "64" : cols <= 184 ? "128" : "240";
-    const double bias = d_[key + ".1"], slope = d_[key + ".0"];
-    double busy = slope * scale * static_cast<double>(elements);
-    if (rows_kind && cols > 240) {   // beyond the widest fitted row as between the two widest
-        const double narrower = d_["tile_reduce." + kind + "_fp32_128.0"], per_column = (slope * 240 - narrower * 128) / (240 - 128);
-        busy = rows * scale * (slope * 240 + per_column * (static_cast<double>(cols) - 240));
+    const double first = d_["vector_instr.vadd.0"];
+    double busy, bias;
+    if (rows_kind) {   // cycles of a row at the fitted widths, straight lines between and beyond them
+        const double width = static_cast<double>(cols) * scale;
+        auto fitted = [&](const char* at) {
+            const std::string key = "tile_reduce." + kind + "_fp32_" + at;
+            return std::pair{d_[key + ".0"] * std::stod(at), d_[key + ".1"]};
+        };
+        const bool narrow = width <= 128;
+        const auto [row_a, bias_a] = fitted(narrow ? "64" : "128");
+        const auto [row_b, bias_b] = fitted(narrow ? "128" : "240");
+        const double from = narrow ? 64 : 128, part = std::max(0.0, (width - from) / (narrow ? 64 : 112));
+        busy = rows * (row_a + (row_b - row_a) * part);
+        bias = bias_a + (bias_b - bias_a) * std::min(part, 1.0);
+        if (width > 240) bias += barrier_ * std::ceil(std::log2(width / 240));   // one more dependent step per halving
+    } else {
+        const std::string key = "tile_reduce." + kind + (kind == "colsum" ? "_fp32_128" : "_fp32_64");
+        busy = d_[key + ".0"] * scale * static_cast<double>(elements);
+        bias = d_[key + ".1"];
     }
-    return {static_cast<int64_t>(std::ceil(busy + barrier_)), static_cast<int64_t>(std::max(0.0, bias - barrier_)), 0};
+    // The steps within wait for each other; only the first instruction's fixed part hides behind work before it.
+    busy += std::max(0.0, bias - first);
+    return {static_cast<int64_t>(std::ceil(busy + barrier_)), static_cast<int64_t>(std::max(0.0, std::min(bias, first) - barrier_)), 0};
 }
 
 Cycles Calibrated::vector(const plan::Leaf& leaf, const plan::LeafOp& op) const {
