@@ -57,7 +57,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--write", type=Path, metavar="ROOT")
     args = parser.parse_args(argv)
-    rows = read(args.table)
+    try:
+        rows = read(args.table)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     for name, value in (("id", args.row), ("operator", args.operator), ("family", args.family)):
         if value:
             rows = [r for r in rows if getattr(r, name) in value]

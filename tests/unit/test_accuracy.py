@@ -126,6 +126,9 @@ def test_not_a_table(accuracy, tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="not a calibration table"):
         accuracy.read(tmp_path / "x.csv")
+    with pytest.raises(SystemExit) as stopped:
+        accuracy.main([str(tmp_path / "absent.csv")])
+    assert stopped.value.code == 2
 
 
 def test_readme_quotes_the_page():

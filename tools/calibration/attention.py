@@ -58,6 +58,8 @@ def problem(row: Row) -> Problem:
         return Problem(s.get("T", 1) * s.get("B", 1), heads, s.get("Nkv", 1), 1, s["sparse"], s["D"], s["D"] - 64,
                        False, True, True, dtype, True)
     queries = row.query_length
+    if queries is None and row.family == "decode_attention":
+        queries = 1
     if queries is None:
         raise Unpredictable(f"shape {row.shape!r} names no query length")
     return Problem(s.get("B", 1), heads, s.get("Nkv", heads), queries, s.get("S1", s.get("S", queries)), s["D"], s["D"],
