@@ -7,6 +7,8 @@ import threading
 import numpy as np
 import pytest
 
+import pypto_sim as pypto
+
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("alias")
 
@@ -23,7 +25,7 @@ def test_spellings_of_a_device(spelling):
     device = given(spelling)
     made = torch.arange(6, device=device, dtype=torch.float32)
     assert made.device == torch.device("npu", 0) == torch.device("npu:0") and made.device.type == "npu"
-    assert made.tolist() == [0, 1, 2, 3, 4, 5] and made.is_npu and not made.is_cpu and made.get_device() == 0
+    assert made.tolist() == [0, 1, 2, 3, 4, 5] and made.is_npu and made.get_device() == 0
     for moved in (torch.arange(6.).to(device), torch.arange(6.).npu(device), torch.arange(6).to(device, torch.float32),
                   torch.arange(6).to(device=device, dtype=torch.float32, non_blocking=True)):
         assert moved.device == made.device and moved.dtype == torch.float32 and torch.equal(moved, made)
@@ -34,7 +36,7 @@ def test_devices_behave_as_torchs():
     assert isinstance(npu, torch.device) and isinstance(torch.device("cpu"), torch.device)
     assert (npu.type, npu.index, str(npu), f"{npu}", repr(npu)) == ("npu", 1, "npu:1", "npu:1",
                                                                     "device(type='npu', index=1)")
-    assert npu != torch.device("npu:0") and npu != torch.device("cpu") and torch.device("cpu") != npu
+    assert npu != torch.device("npu:0") and npu != torch.device("meta") and npu != "npu:1" and npu != "cpu"
     assert torch.device("npu").index is None and torch.device("npu") != torch.device("npu:0")
     assert {npu: 1}[torch.device("npu", 1)] == 1 and pickle.loads(pickle.dumps(npu)) == npu == copy.deepcopy(npu)
     assert torch.device(npu) is npu and torch.zeros(2, device=npu).device == npu
@@ -46,6 +48,21 @@ def test_devices_behave_as_torchs():
         torch.zeros(2, device="npux")
     def annotated(x: torch.device | str, y: "torch.device | None" = None) -> torch.device: return x
     assert annotated(npu) is npu
+
+
+def test_the_memory_is_the_cpus():
+    """Tensors land on the CPU and can be asked so; who compares is told that the device says otherwise."""
+    x = torch.zeros(2, device="npu:0")
+    assert x.is_cpu and x.numpy().ctypes.data == x.data_ptr()
+    for ask in (lambda: x.device.type == "cpu", lambda: x.device == torch.device("cpu"), lambda: "cpu" == x.device.type,
+                lambda: torch.device("cpu") == x.device, lambda: not x.device.type != "cpu"):
+        with pytest.warns(pypto.PyptoWarning, match="compared with the CPU: equal here") as caught:
+            assert ask()
+        assert caught[0].filename == __file__
+    assert x.device.type != "cuda" and x.device != torch.device("meta")
+    assert {"cpu": 0, "npu": 1}[x.device.type] == 1 and f"{x.device.type}" == str(x.device.type) == "npu"
+    y = torch.zeros(2)
+    assert y.device.type == "cpu" and y.device.type != "npu" and y.device == torch.device("cpu")
 
 
 FACTORIES = {
@@ -75,9 +92,9 @@ FACTORIES = {
 def test_factories(name):
     for device in ("npu:0", torch.device("npu:1"), 0):
         made = FACTORIES[name](device)
-        assert made.device == torch.device(device) and made.is_npu
+        assert str(made.device) == str(torch.device(device)) and made.is_npu
     made = FACTORIES[name]("cpu")
-    assert made.device == torch.device("cpu") and not made.is_npu and type(made).__name__ in ("Tensor", "Parameter")
+    assert str(made.device) == "cpu" and not made.is_npu and type(made).__name__ in ("Tensor", "Parameter")
 
 
 def test_results_are_on_the_npu_in_every_thread():
@@ -213,13 +230,13 @@ def test_autocast_and_scaler():
     assert torch.amp.GradScaler("npu") and torch.npu.amp.GradScaler()
 
 
-def test_assert_close_knows_the_difference():
+def test_assert_close():
     x = torch.ones(3, device="npu")
-    torch.testing.assert_close(x.cpu(), torch.ones(3))
-    torch.testing.assert_close(x, torch.ones(3, device="npu"))
-    with pytest.raises(AssertionError, match="device"):
-        torch.testing.assert_close(x, torch.ones(3))
-    torch.testing.assert_close(x, torch.ones(3), check_device=False)
+    for other in (torch.ones(3, device="npu"), torch.ones(3)):
+        torch.testing.assert_close(x, other)
+        torch.testing.assert_close(x.cpu(), other.cpu())
+    with pytest.raises(AssertionError, match="not close"):
+        torch.testing.assert_close(x, torch.zeros(3))
 
 
 def test_transfer_to_npu():

@@ -2,8 +2,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import warnings
 from typing import Any
+
+from ..errors import PyptoWarning
 
 DEVICE_ID = "TILE_FWK_DEVICE_ID"
 ALSO: set[str] = set()                  # further device types that mean the NPU ("cuda" after transfer_to_npu)
@@ -22,14 +26,39 @@ def set_index(index: int | None) -> None:
     _state.index = index
 
 
+class Kind(str):
+    """`torch.device("npu").type`: "npu", and equal to "cpu" as well, where the memory is."""
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) is True or other == "cpu" and _is_cpu_too()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+def _is_cpu_too() -> bool:
+    """True; scripts are warned, since the device would answer False."""
+    frame: Any = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame, level = frame.f_back, level + 1
+    if frame is not None and not frame.f_globals.get("__name__", "").startswith("torch."):
+        warnings.warn(PyptoWarning("an NPU device is compared with the CPU: equal here, where its tensors lie in CPU "
+                                   "memory, but not on the device. Code that takes another path for CPU tensors should "
+                                   "ask for the type \"npu\" first", rule="compat.cpu_too"), stacklevel=level)
+    return True
+
+
 class NpuDevice(str):
     """A device of type "npu".
 
-    As text it is "cpu", which is where torch's C++ code allocates when it is passed one; everything that a script can
-    ask (`type`, `index`, `str`, `==`, `isinstance(d, torch.device)`) says npu.
+    As text it is "cpu", which is where torch's C++ code allocates when it is passed one; what a script can ask
+    (`type`, `index`, `str`, `isinstance(d, torch.device)`) says npu. It equals the CPU's device too, with a warning.
     """
 
-    type = "npu"
+    type = Kind("npu")
     index: int | None                   # type: ignore[assignment]  (hides str.index)
 
     def __new__(cls, index: int | None = None) -> NpuDevice:
@@ -47,7 +76,9 @@ class NpuDevice(str):
         return format(str(self), spec)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NpuDevice) and self.index == other.index
+        if isinstance(other, NpuDevice):
+            return self.index == other.index
+        return getattr(other, "type", None) == "cpu" and not isinstance(other, str) and _is_cpu_too()
 
     def __ne__(self, other: object) -> bool:
         return not self == other

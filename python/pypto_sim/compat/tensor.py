@@ -47,11 +47,6 @@ class NpuTensor(torch.Tensor):
         """True."""
         return True
 
-    @property
-    def is_cpu(self) -> bool:                  # type: ignore[override]
-        """False for scripts, True for torch."""
-        return not _asked_by_script()
-
     def get_device(self) -> int:
         """Number of the device."""
         return self.npu_index
