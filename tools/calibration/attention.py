@@ -62,8 +62,8 @@ def problem(row: Row) -> Problem:
         queries = 1
     if queries is None:
         raise Unpredictable(f"shape {row.shape!r} names no query length")
-    return Problem(s.get("B", 1), heads, s.get("Nkv", heads), queries, s.get("S1", s.get("S", queries)), s["D"], s["D"],
-                   causal, False, True, dtype)
+    keys = s.get("S1", s.get("KV", s.get("S", queries)))
+    return Problem(s.get("B", 1), heads, s.get("Nkv", heads), queries, keys, s["D"], s["D"], causal, False, True, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,8 @@ def attention(row: Row, chip: Chip) -> list[Launch]:
     def tiles_of(k: int, n: int) -> tuple[list[int], list[int], list[int]]:
         columns = min(256, n)
         k0 = divisor(k, 32768 // (2 * max(c.rows, columns)))
-        k1 = max(d for d in range(k0, k + 1, k0) if k % d == 0 and (d == k0 or d * 2 * (c.rows + columns) <= chip.l1 // 2))
+        k1 = max(d for d in range(k0, k + 1, k0)
+                 if k % d == 0 and (d == k0 or d * 2 * (c.rows + columns) <= chip.l1 // 2))
         return [c.rows] * 2, [k0, k1], [columns] * 2
 
     qk, pv = tiles_of(wide, deep), tiles_of(deep, align(p.value, 16))

@@ -334,6 +334,8 @@ std::string Planner::finish(const WalkNotes& notes) {
     if (notes.tails > 0) notes_out.insert("tail tiles (valid shape below the tile) cost as full tiles");
     if (chip_.direct_cv && totals_.aic > 0 && totals_.aiv > 0)
         notes_out.insert("cube and vector tasks hand tiles over directly (L0C to UB, UB to L1); that the pair runs in one cluster is assumed");
+    if (chip_.direct_cv && totals_.aiv > 0)
+        notes_out.insert("vector operations of a task that read each other's results element by element run as one vector function");
     notes_out.insert(warm_ ? "arguments lie in L2 before and after the launch (planner.warm)"
                            : "inputs start in HBM; results that the kernel reads back come from L2");
     if (traffic_.overflows()) notes_out.insert("the data of the launch exceeds L2: the least recently used tiles come from HBM again");
