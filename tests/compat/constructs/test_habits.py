@@ -1,4 +1,4 @@
-"""Habits of real code: asserts and imports in kernels, unpacked shapes, numpy scalars, static methods, negative slices."""
+"""Habits of real code: asserts and imports in kernels, unpacked shapes, numpy scalars, classes, negative slices."""
 import dataclasses
 import enum
 import functools
