@@ -59,7 +59,7 @@ std::vector<Cycles> Calibrated::leaf_cycles(const plan::Leaf& leaf) const {
     std::vector<Cycles> out;
     out.reserve(leaf.ops.size());
     for (const plan::LeafOp& op : leaf.ops) out.push_back(cycles(leaf, op));
-    if (is_950_) fuse(leaf, out);
+    if (is_950_ && d_.has("vector_uarch.issue_ports")) fuse(leaf, out);   // a user's table may know single operations only
     return out;
 }
 
