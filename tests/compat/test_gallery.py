@@ -2,6 +2,7 @@
 import importlib
 import json
 import math
+import runpy
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from support.both import both
 
 import pypto_sim as pypto
+from pypto_sim import compat
 from pypto_sim.cli import main
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "gallery"
@@ -52,3 +54,17 @@ def test_profile_command(name, tmp_path, capsys):
 def test_the_page_lists_every_script():
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert [name for name in NAMES if f"`{name}.py`" not in page] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_code_that_imports_pypto(name, tmp_path, monkeypatch):
+    """The same script with `import pypto`, under the alias."""
+    for path in (FOLDER / f"{name}.py", FOLDER / "gallery_tools.py"):
+        text = path.read_text(encoding="utf-8")
+        (tmp_path / path.name).write_text(text.replace("import pypto_sim as pypto", "import pypto"), encoding="utf-8")
+    assert "import pypto\n" in (tmp_path / f"{name}.py").read_text(encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with compat.install():
+        script = runpy.run_path(str(tmp_path / f"{name}.py"))
+        assert script["cases"]()[0].run() <= 1
+    sys.modules.pop("gallery_tools", None)
