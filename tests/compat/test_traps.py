@@ -31,6 +31,12 @@ def output_rebound(x, index, out):
     out = x * 2.0  # noqa: F841  # here
 
 
+def output_rebound_after_a_read(x, index, out):
+    pypto.set_vec_tile_shapes(8, 16)
+    index[0] = 1
+    out = pypto.add(out, x)  # noqa: F841  # here
+
+
 def returned_value(x, index, out):
     pypto.set_vec_tile_shapes(8, 16)
     out[:] = x * 2.0
@@ -210,6 +216,7 @@ def scatter_by_slice(x, index, out):
 # kernel -> rule, severity under lenient, 0.2, master
 FAULTS = {
     output_rebound: ("output.unwritten", "warn", "warn", "warn"),
+    output_rebound_after_a_read: ("output.unwritten", "warn", "warn", "warn"),
     returned_value: ("kernel.return_value", "error", "error", "error"),
     early_return: ("kernel.return", "warn", "error", "error"),
     name_rebound: ("loop.rebound_name", "warn", "error", "off"),
@@ -321,6 +328,13 @@ def begin_of_a_descending_loop(x, index, out):
         out[i:i + 1, :] = acc + 0.0
 
 
+def input_rebound(x, index, out):
+    pypto.set_vec_tile_shapes(8, 16)
+    x = x * 2.0
+    for _ in pypto.loop(1):
+        out[:] = x + 1.0
+
+
 def own_min(x, index, out):
     def min(a, b):
         return a.min(b)
@@ -347,7 +361,7 @@ def joined_parts(x, index, out):
 
 
 SOUND = (parallel_rows, parallel_columns, parallel_reads_of_one_row, serial_overlap, begin_of_a_descending_loop,
-         own_min, update_assigned_twice, joined_parts)
+         input_rebound, own_min, update_assigned_twice, joined_parts)
 
 
 @pytest.mark.parametrize("mode", ["auto", "step"])

@@ -215,7 +215,7 @@ def source_tree(code: types.CodeType) -> ast.FunctionDef | None:
 
 @functools.lru_cache(maxsize=1024)
 def rebound_parameters(code: types.CodeType, names: tuple[str, ...]) -> dict[str, tuple[int, bool]]:
-    """Parameters that the kernel's body assigns to: name -> (line, augmented)."""
+    """Parameters that the kernel's body assigns to: name -> (line, surely lost)."""
     tree = source_tree(code)
     return parameter_rebinds(tree, names) if tree else {}
 

@@ -153,8 +153,8 @@ def _check_outputs(call: Call, written: Container[int], read: Container[int], la
     found = False
     for number, a in enumerate(arguments):
         if a.name in rebinds and number not in written:
-            line, augmented = rebinds[a.name]
-            if augmented or number not in read:
+            line, lost = rebinds[a.name]
+            if lost or number not in read:
                 found = True
                 finding(last.warnings, call.config, "output.unwritten", f"`{a.name}` is rebound, which writes nothing "
                         f"to the argument: use `{a.name}[:] = ...`", f"{file}:{line}", call.kernel)

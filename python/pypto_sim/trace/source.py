@@ -185,7 +185,10 @@ def _all_stores(node: ast.AST) -> list[str]:
 
 
 def parameter_rebinds(tree: ast.AST, names: Iterable[str]) -> dict[str, tuple[int, bool]]:
-    """Of a function's body: name -> (line, augmented) for parameters that are assigned to."""
+    """Of a function's body: name -> (line, surely lost) for parameters that are assigned to.
+
+    Surely lost: `t += x`, and a value that nothing reads afterwards.
+    """
     found: dict[str, tuple[int, bool]] = {}
     wanted = set(names)
     for n in ast.walk(tree):
@@ -193,8 +196,20 @@ def parameter_rebinds(tree: ast.AST, names: Iterable[str]) -> dict[str, tuple[in
             targets = n.targets if isinstance(n, ast.Assign) else [n.target]
             for t in (x for target in targets for x in ast.walk(target)):
                 if isinstance(t, ast.Name) and isinstance(t.ctx, ast.Store) and t.id in wanted:
-                    found.setdefault(t.id, (n.lineno, isinstance(n, ast.AugAssign)))
+                    lost = isinstance(n, ast.AugAssign) or not _read_later(tree, n, t.id)
+                    if t.id not in found or lost > found[t.id][1]:
+                        found[t.id] = (n.lineno, lost)
     return found
+
+
+def _read_later(tree: ast.AST, statement: ast.stmt, name: str) -> bool:
+    """Whether `name` may be read after the statement, in program order or in the next round of a loop."""
+    own = {id(x) for x in ast.walk(statement)}
+    around = [n for n in ast.walk(tree) if isinstance(n, (ast.For, ast.While)) and id(n) not in own
+              and any(x is statement for x in ast.walk(n))]
+    loops = {id(x) for n in around for x in ast.walk(n)}
+    return any(isinstance(x, ast.Name) and x.id == name and isinstance(x.ctx, ast.Load) and id(x) not in own
+               and (x.lineno > (statement.end_lineno or statement.lineno) or id(x) in loops) for x in ast.walk(tree))
 
 
 def _exposed(stmts: list[ast.stmt], assigned: set[str], out: set[str]) -> set[str]:
