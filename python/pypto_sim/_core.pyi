@@ -99,6 +99,9 @@ def plan_and_cost(program: Program, device: Mapping[str, float], model: str, int
     "needs_data" naming the scalar and line, or "capacity" with a JSON text: op, tile, fits, memory, bytes, limit and
     live."""
 
+def kept_results(program: Program) -> int:
+    """Number of results of model "official" that a Program keeps: the same question again is answered from them."""
+
 def official_record(program: Program, int_args: Sequence[Any | None],
                     assume: dict[str, tuple[int, int]]) -> dict[str, Any]:
     """What the public 0.2.0 simulator reports of a run, with its names and counting; CoreError as plan_and_cost, and

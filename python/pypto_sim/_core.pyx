@@ -759,7 +759,7 @@ def plan_and_cost(Program program, device, str model, int_args, assume, int64_t 
     cdef EstimateReport r
     cdef cbool official = model == "official"
     cdef list held = int_data(int_args, data)
-    cdef object key
+    cdef object asked
     if not official and model != "calibrated":
         raise CoreError("usage", f"model is official or calibrated, not {model}", "")
     if official and device.get("chip.is_950", 0):
@@ -768,9 +768,9 @@ def plan_and_cost(Program program, device, str model, int_args, assume, int64_t 
         raise RuntimeError("finish() the Program before plan_and_cost()")
     if official:
         # Every tile operation is written out, which takes time; a Program does not change once it is finished.
-        key = (content(int_args), tuple(sorted(assume.items())), timeline_tasks)
-        if key in program.official:
-            return json.loads(program.official[key])
+        asked = (content(int_args), tuple(sorted(assume.items())), timeline_tasks)
+        if asked in program.official:
+            return json.loads(program.official[asked])
     for key, value in device.items():
         table[key.encode()] = value
     cdef const CppProgram* p = &program.builder.get().program()
@@ -783,8 +783,13 @@ def plan_and_cost(Program program, device, str model, int_args, assume, int64_t 
     if official and len(found) <= OFFICIAL_BYTES:
         if len(program.official) >= OFFICIAL_RESULTS:
             program.official.pop(next(iter(program.official)), None)
-        program.official[key] = found
+        program.official[asked] = found
     return json.loads(found)
+
+
+def kept_results(Program program):
+    """Number of results of model "official" that a Program keeps."""
+    return len(program.official)
 
 
 def official_record(Program program, int_args, assume):

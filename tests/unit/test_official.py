@@ -104,6 +104,18 @@ def test_control_flow_that_needs_data():
         assert official(kernel, np.array([trips], np.int32), *args).tasks["AIV"] == trips
 
 
+def test_results_are_kept_with_their_program():
+    from pypto_sim import _core
+    kernel, args = product(256, 512, 256)
+    program = kernel.program(*args).program
+    for device in ({}, {"cores.aic": 24.0}):
+        first = _core.plan_and_cost(program, device, "official", [None] * 3, {})
+        assert _core.kept_results(program) == 1
+        assert _core.plan_and_cost(program, device, "official", [None] * 3, {}) == first
+    assert _core.plan_and_cost(program, {}, "official", [None] * 3, {"n": (1, 1)}) == first
+    assert _core.kept_results(program) == 2
+
+
 def test_equal_calls_give_equal_results():
     kernel, args = product(256, 512, 256)
     assert official(kernel, *args) == official(kernel, *args)
