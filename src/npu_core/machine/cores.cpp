@@ -3,6 +3,7 @@
 // first. The order does not depend on the device's rates, so that a faster part never delays the whole.
 #include <algorithm>
 #include <queue>
+#include <tuple>
 
 #include "npu_core/machine/memory.h"
 
@@ -10,23 +11,25 @@ namespace npu::machine {
 
 namespace {
 
-// Position of every task: by earliest start in nominal cycles, then as listed. Predecessors come first.
+// Position of every task: by earliest start in nominal cycles, then the longest first, then as listed. Predecessors come
+// first. Long tasks first: the end does not hang on which of several small ones happens to be listed last.
 std::vector<int32_t> serving_order(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves) {
     std::vector<int32_t> open(tasks.size()), order;
     std::vector<int64_t> at(tasks.size(), 0);
-    using Entry = std::pair<int64_t, int32_t>;
+    auto length = [&](int32_t t) { return tasks[t].leaf < 0 ? 0 : std::max<int64_t>(1, leaves[tasks[t].leaf].latency); };
+    using Entry = std::tuple<int64_t, int64_t, int32_t>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
     for (size_t t = 0; t < tasks.size(); ++t)
-        if ((open[t] = tasks[t].predecessors) == 0) ready.emplace(0, static_cast<int32_t>(t));
+        if ((open[t] = tasks[t].predecessors) == 0) ready.emplace(0, -length(static_cast<int32_t>(t)), static_cast<int32_t>(t));
     order.reserve(tasks.size());
     while (!ready.empty()) {
-        const auto [start, t] = ready.top();
+        const auto [start, longest, t] = ready.top();
         ready.pop();
         order.push_back(t);
-        const int64_t end = start + (tasks[t].leaf < 0 ? 0 : std::max<int64_t>(1, leaves[tasks[t].leaf].latency));
+        const int64_t end = start - longest;
         for (int32_t s : tasks[t].successors) {
             at[s] = std::max(at[s], end);
-            if (--open[s] == 0) ready.emplace(at[s], s);
+            if (--open[s] == 0) ready.emplace(at[s], -length(s), s);
         }
     }
     return order;

@@ -34,9 +34,11 @@ void share_wave(const std::vector<Share>& wave, const DeviceTask& tasks, const s
         const double pool = static_cast<double>(w.miss) / (kind == 0 ? pools.hbm_cube : pools.hbm_vector);
         const double missed = std::min(1.0, static_cast<double>(w.miss) / static_cast<double>(w.read));
         const double port = static_cast<double>(leaves[t.leaf].busy[static_cast<int>(cost::Pipe::MTE2)]);
-        const double rows = kind == 0 ? part * static_cast<double>(w.rows) / cores * pools.row_cycles : 0;
-        const double hbm = std::max(part * pool, port * missed + rows);
-        read_cycles[s.task] = whole(std::max(part * l2, hbm + port * (1 - missed)));
+        // rows of its own, or as many as the others of the wave have on average: they share tiles
+        const double cold = std::max(static_cast<double>(t.miss_rows), part * static_cast<double>(w.rows) / cores);
+        const double rows = kind == 0 ? cold * pools.row_cycles : 0;
+        const double hbm = std::max(part * pool + port * (1 - missed), port + rows);
+        read_cycles[s.task] = whole(std::max(part * l2, hbm));
     }
 }
 

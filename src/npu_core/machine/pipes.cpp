@@ -16,8 +16,8 @@ namespace {
 // nothing that becomes faster makes anything later.
 class Pass {
 public:
-    // read_factor: reads take that many times as long.
-    Pass(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip, int64_t read_factor,
+    // slow_reads: a byte read takes SLOW cycles, whatever the port, so that nothing else counts.
+    Pass(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip, bool slow_reads,
          std::vector<OpTime>* times = nullptr)
         : leaf_(leaf), chip_(chip), times_(times), written_(leaf.tensors.size(), 0),
           by_vector_(leaf.tensors.size(), 0), last_(leaf.buffer_bytes.size(), -1),
@@ -29,7 +29,7 @@ public:
         cycles_ = cost.leaf_cycles(leaf);
         for (int32_t i = 0; i < static_cast<int32_t>(leaf.ops.size()); ++i) {
             const plan::LeafOp& op = leaf.ops[i];
-            if (pipe_of(op) == Pipe::MTE2) cycles_[i].busy *= read_factor;
+            if (slow_reads && pipe_of(op) == Pipe::MTE2) cycles_[i].busy = std::max(cycles_[i].busy, SLOW * op.gm_bytes);
             for (const plan::Operands* side : {&op.in, &op.out})
                 for (int32_t t : *side)
                     if (leaf.tensors[t].buffer >= 0) last_[leaf.tensors[t].buffer] = i;
@@ -64,6 +64,7 @@ public:
 
 private:
     static constexpr size_t HISTORY = 8;
+    static constexpr int64_t SLOW = 4096;
     using Release = std::pair<int64_t, int64_t>;   // time, bytes
     using Releases = std::priority_queue<Release, std::vector<Release>, std::greater<>>;
 
@@ -220,13 +221,14 @@ private:
 
 LeafTiming run_calibrated(const plan::Leaf& leaf, const cost::Calibrated& cost, const plan::Chip& chip,
                           std::vector<OpTime>* times) {
-    constexpr int64_t SLOW = 16;                 // reads so slow that nothing else counts
-    LeafTiming timing = Pass(leaf, cost, chip, 1, times).run();
+    LeafTiming timing = Pass(leaf, cost, chip, false, times).run();
     const int mte2 = static_cast<int>(Pipe::MTE2);
     timing.read_bytes = leaf.gm_read;
     timing.beside_reads = timing.cycles - timing.busy[mte2];
-    if (timing.busy[mte2] > 0)
-        timing.beside_reads = std::max<int64_t>(0, Pass(leaf, cost, chip, SLOW).run().cycles - SLOW * timing.busy[mte2]);
+    if (timing.busy[mte2] > 0) {
+        const LeafTiming slow = Pass(leaf, cost, chip, true).run();
+        timing.beside_reads = std::max<int64_t>(0, slow.cycles - slow.busy[mte2]);
+    }
     return timing;
 }
 
