@@ -65,9 +65,10 @@ Cycles Calibrated::reduce(const plan::Leaf& leaf, const plan::LeafOp& op) const 
         busy = d_[key + ".0"] * scale * static_cast<double>(elements);
         bias = d_[key + ".1"];
     }
-    // The steps within wait for each other; only the first instruction's fixed part hides behind work before it.
-    busy += std::max(0.0, bias - first);
-    return {static_cast<int64_t>(std::ceil(busy + barrier_)), static_cast<int64_t>(std::max(0.0, std::min(bias, first) - barrier_)), 0};
+    // The steps within wait for each other and the last one drains; only the first instruction's fixed part hides behind
+    // work before it.
+    busy += std::max(barrier_, bias - first);
+    return {static_cast<int64_t>(std::ceil(busy)), static_cast<int64_t>(std::max(0.0, std::min(bias, first) - barrier_)), 0};
 }
 
 Cycles Calibrated::vector(const plan::Leaf& leaf, const plan::LeafOp& op) const {
