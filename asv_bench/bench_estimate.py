@@ -1,18 +1,24 @@
 """Cost-only runs: time of `estimate`, traced before (warm) and from nothing (cold), and the cost it predicts."""
+import time
+
 import pypto_sim as pypto
+from pypto_sim.device import Device
+from pypto_sim.run.estimate import core_result
 
 F16, F32 = pypto.DT_FP16, pypto.DT_FP32
 Spec = pypto.Spec
 
 
-def matmul(n):
-    """[n, n] x [n, n] fp16 in tiles of 128 x 256."""
+def matmul(m, k=0, n=0):
+    """[m, k] x [k, n] fp16 in tiles of 128 x 256; all of them m where k and n are not given."""
+    k, n = k or m, n or m
+
     @pypto.frontend.jit()
     def kernel(a: pypto.Tensor(), b: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_cube_tile_shapes([128, 128], [64, 256], [256, 256])
         out[:] = pypto.matmul(a, b, F32)
 
-    return kernel, [Spec((n, n), F16), Spec((n, n), F16), Spec((n, n), F32)]
+    return kernel, [Spec((m, k), F16), Spec((k, n), F16), Spec((m, n), F32)]
 
 
 def decode(length, heads=32, block=512):
@@ -49,7 +55,40 @@ def decode(length, heads=32, block=512):
                     Spec((16 * heads, 128), F32)]
 
 
+def prefill(length, rows=128, block=512):
+    """Causal flash attention of one head, [length, 128]."""
+    @pypto.frontend.jit()
+    def kernel(q: pypto.Tensor(), k: pypto.Tensor(), v: pypto.Tensor(), mask: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_cube_tile_shapes([rows, rows], [128, 128], [128, 128])
+        o, total, top = (pypto.tensor([rows, w], F32, name) for w, name in ((128, "o"), (1, "l"), (1, "m")))
+        for i in pypto.loop(length // rows):
+            for j in pypto.loop(((i + 1) * rows + block - 1) // block):
+                pypto.set_vec_tile_shapes(16, block)
+                kt, vt = (pypto.view(t, [block, 128], [j * block, 0]) for t in (k, v))
+                s = pypto.matmul(pypto.view(q, [rows, 128], [i * rows, 0]), kt, F32, b_trans=True) * 0.088
+                if pypto.is_loop_end(j):
+                    s = s + mask
+                m = pypto.amax(s, -1, True)
+                if pypto.is_loop_begin(j):
+                    p = pypto.exp(s - m)
+                    new, sums, y = m, pypto.sum(p, -1, True), pypto.matmul(pypto.cast(p, F16), vt, F32)
+                else:
+                    new = pypto.maximum(top, m)
+                    scale = pypto.exp(top - new)
+                    p = pypto.exp(s - new)
+                    sums = total * scale + pypto.sum(p, -1, True)
+                    y = o * scale + pypto.matmul(pypto.cast(p, F16), vt, F32)
+                pypto.set_vec_tile_shapes(16, 128)
+                if pypto.is_loop_end(j):
+                    pypto.assemble(y / sums, [i * rows, 0], out)
+                else:
+                    top[:], total[:], o[:] = new, sums, y
+
+    return kernel, [Spec((length, 128), F16)] * 3 + [Spec((rows, block), F32), Spec((length, 128), F32)]
+
+
 CASES = {"matmul_4096": lambda: matmul(4096), "matmul_8192": lambda: matmul(8192),
+         "matmul_2048x1024x2048": lambda: matmul(2048, 1024, 2048), "prefill_16384": lambda: prefill(16384),
          "decode_4096": lambda: decode(4096), "decode_131072": lambda: decode(131072)}
 
 
@@ -68,6 +107,9 @@ class Estimate:
         kernel, args = CASES[case]()
         pypto.estimate(kernel, *args, model=model)
 
+    def peakmem_warm(self, case, model):
+        pypto.estimate(self.kernel, *self.args, model=model)
+
     def track_cycles(self, case, model):
         return self.predicted.cycles
 
@@ -77,3 +119,29 @@ class Estimate:
         return self.predicted.gm_read_bytes + self.predicted.gm_write_bytes
 
     track_gm_bytes.unit = "bytes"
+
+
+class TileOperations:
+    """Tile operations that the calibrated model prices in a second, one thread.
+
+    Runs of equal tiles in the products are skipped by whole periods; loops are scheduled task by task.
+    """
+    params = [["matmul_8192", "prefill_16384", "decode_131072"]]
+    param_names = ["case"]
+
+    def setup(self, case):
+        kernel, args = CASES[case]()
+        self.device = Device.load("910b1")
+        with pypto.config(device="910b1"):
+            self.program = kernel.program(*args).program
+        self.nothing = [None] * len(args)
+
+    def track_per_second(self, case):
+        best = float("inf")
+        for _ in range(5):
+            begin = time.perf_counter()
+            found = core_result(self.program, case, self.nothing, self.device, "calibrated", None)
+            best = min(best, time.perf_counter() - begin)
+        return sum(found["detail"]["ops"].values()) / best
+
+    track_per_second.unit = "tile operations / s"
