@@ -143,9 +143,12 @@ def matmul(row: Row, chip: Chip) -> list[Launch]:
     padded = re.search(r"padded (\d+)x(\d+)", row.shape)
     if padded:
         m, n = map(int, padded.groups())
-    name = row.dtype_of(0)
-    dtype = TYPES[name]
-    out = TYPES.get(row.out_dtype or name, dtype)
+    if re.search(r"fp8|e4m3|e5m2", row.dtype):
+        dtype = pypto.DT_FP8E5M2 if "e5m2" in row.dtype else pypto.DT_FP8E4M3
+        out = TYPES.get(row.out_dtype or "bf16", BF16)
+    else:
+        dtype = TYPES[row.dtype_of(0)]
+        out = I32 if dtype is I8 else TYPES.get(row.out_dtype or row.dtype_of(0), dtype)
     tile = tile_of(row, m, k, n, dtype.size_bytes, chip)
     trans = bool(re.search(r"B stored NxK|B ColumnMajor|B DN", row.attrs_text + " " + row.dtype))
     blocked = bool(re.search(r"\bB (zN|nZ|NZ)\b", row.attrs_text + " " + row.dtype))
@@ -267,6 +270,7 @@ def grouped_matmul(row: Row, chip: Chip) -> list[Launch]:
 
 def scaled(m: int, k: int, n: int, groups: int, a_type: Any, b_type: Any, tile: Tile) -> Launch:
     """Block-scaled product of `groups` equal groups, second operand [N, K]; FP4 holds two elements a byte."""
+    pairs = ceil(k / 64)
     fa, fb = (2 if t is pypto.DT_FP4_E2M1X2 else 1 for t in (a_type, b_type))
 
     @pypto.frontend.jit(pass_options=APART)
@@ -275,13 +279,13 @@ def scaled(m: int, k: int, n: int, groups: int, a_type: Any, b_type: Any, tile: 
         for g in range(groups):
             y = pypto.scaled_mm(
                 pypto.view(a, [m, k // fa], [g * m, 0]),
-                pypto.view(b, [n, k // fb], [g * n, 0]), BF16, pypto.view(sa, [m, k // 64, 2], [g * m, 0, 0]),
-                pypto.view(sb, [n, k // 64, 2], [g * n, 0, 0]), b_trans=True, scale_b_trans=True)
+                pypto.view(b, [n, k // fb], [g * n, 0]), BF16, pypto.view(sa, [m, pairs, 2], [g * m, 0, 0]),
+                pypto.view(sb, [n, pairs, 2], [g * n, 0, 0]), b_trans=True, scale_b_trans=True)
             pypto.assemble(y, [g * m, 0], c)
 
     e8 = pypto.DT_FP8E8M0
     return Launch(kernel, [Spec((groups * m, k // fa), a_type), Spec((groups * n, k // fb), b_type),
-                           Spec((groups * m, k // 64, 2), e8), Spec((groups * n, k // 64, 2), e8),
+                           Spec((groups * m, pairs, 2), e8), Spec((groups * n, pairs, 2), e8),
                            Spec((groups * m, n), BF16)], static=True)
 
 
@@ -297,7 +301,8 @@ def grouped_mx_matmul(row: Row, chip: Chip) -> list[Launch]:
     g, k, n = (size_of(row, x) for x in ("G", "K", "N"))
     m = size_of(row, "M/expert")
     tile = tile_of(row, m, k, n, 1, chip, g)
-    return [scaled(m, k, n, g, pypto.DT_FP4_E2M1X2, pypto.DT_FP4_E2M1X2, tile)]
+    dtype = pypto.DT_FP4_E2M1X2 if "fp4" in row.dtype else pypto.DT_FP8E4M3
+    return [scaled(m, k, n, g, dtype, dtype, tile)]
 
 
 OPERATORS = {"matmul": matmul, "quant_matmul": quant_matmul, "grouped_matmul": grouped_matmul,
