@@ -37,7 +37,11 @@ struct Aicpu {
 class Device {
 public:
     Device(const std::vector<std::vector<MachineTask>>& device_tasks, const std::vector<LeafCost>& leaves)
-        : device_tasks_(device_tasks), leaves_(leaves), leaf_done_(leaves.size(), 0), cores_(AIC_COUNT + AIV_COUNT) {
+        : device_tasks_(device_tasks), leaves_(leaves), leaf_runs_(leaves.size(), 0), leaf_done_(leaves.size(), 0),
+          cores_(AIC_COUNT + AIV_COUNT) {
+        for (const auto& tasks : device_tasks)
+            for (const MachineTask& task : tasks)
+                if (task.leaf >= 0) ++leaf_runs_[task.leaf];
         for (int a = 0; a < AICPU_COUNT; ++a) {
             for (int i = 0; i < AIC_PER_AICPU; ++i) aicpus_[a].cores.push_back(AIC_PER_AICPU * a + i);
             for (int i = 0; i < AIV_PER_AICPU; ++i) aicpus_[a].cores.push_back(AIC_COUNT + AIV_PER_AICPU * a + i);
@@ -112,6 +116,8 @@ private:
             spent += POLL_CYCLES;
             if (!cores_[c].finished) continue;
             resolve(a, cores_[c].task, spent);
+            const MachineTask& task = tasks()[cores_[c].task];   // derived from the records, docs/lowering.md
+            if (task.core == CoreType::AIC && leaf_runs_[task.leaf] == 1) wake(now_ + spent);
             cores_[c].task = -1;
             cores_[c].taken = cores_[c].finished = false;
         }
@@ -168,6 +174,7 @@ private:
 
     const std::vector<std::vector<MachineTask>>& device_tasks_;
     const std::vector<LeafCost>& leaves_;
+    std::vector<int32_t> leaf_runs_;       // tasks that run each leaf
     std::vector<char> leaf_done_;          // leaves one execution of which has ended
     std::vector<CoreState> cores_;
     Aicpu aicpus_[AICPU_COUNT];
