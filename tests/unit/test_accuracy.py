@@ -152,15 +152,15 @@ def test_band_data_is_that_of_the_page():
 
 
 # Median error of a sample of the published rows (every third): what the page reports, with a margin.
-LIMITS = {"streaming": 0.14, "reduction": 0.25}
+LIMITS = {"streaming": 0.12, "reduction": 0.25, "gemm": 0.25, "decode_attention": 0.14}
 
 
 @pytest.mark.parametrize("family", LIMITS)
 def test_published_rows(accuracy, shared_dir, family):
     rows = [r for r in accuracy.read(shared_dir / "hardware" / "calibration.csv")
-            if r.family == family and r.tier in "AB" and r.time_us and r.time_us < 150][::3]
+            if r.family == family and r.tier in "AB" and r.time_us and r.time_us < 400][::3]
     predicted = [accuracy.run(r)["predicted_us"] for r in rows]
     errors = [abs(p / r.time_us - 1) for p, r in zip(predicted, rows, strict=True)]
     short = [abs(p - r.time_us) for p, r in zip(predicted, rows, strict=True) if r.time_us < 8]
     assert statistics.median(errors) < LIMITS[family]
-    assert statistics.median(short) < 1.5
+    assert not short or statistics.median(short) < (2.5 if family == "gemm" else 1.5)
