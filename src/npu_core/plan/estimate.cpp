@@ -269,7 +269,10 @@ std::string Planner::finish(const WalkNotes& notes) {
         }
         launch_us = streams ? device_["vector_stream.launch_us"]
                     : device_.has("launch.kernel_fixed_us") ? device_["launch.kernel_fixed_us"] : device_["latency.launch_fixed_us"];
-        if (resident_ && totals_.aic > 0 && totals_.aiv > 0) launch_us = device_["stream_model.decode_attention.0"];
+        // Hand-written kernels: the launch of both core types together, and of cube cores, as measured on such kernels.
+        if (resident_ && cube && totals_.aiv > 0) launch_us = device_["stream_model.decode_attention.0"];
+        else if (resident_ && cube && device_.has("latency.flash_attn_launch"))
+            launch_us = device_["latency.flash_attn_launch"] / (ghz * 1000);
         const double core_us = static_cast<double>(run.cycles) / (ghz * 1000);
         const double write_rate = streams ? vector_rate : device_["stream_model.hbm_write_gbs"];
         const double absorb = (streams ? device_["vector_stream.l2_absorb_mb"] : device_["stream_model.l2_absorb_mb"]) * 1e6;
