@@ -1,7 +1,7 @@
 """Kernels of attention: blocks of keys against a tile of queries, with the running maximum and sum in fp32.
 
 The query rows of the heads that share keys are stacked in decode. Tile rule where a row names none: 128 query rows (all
-there are, if fewer), 512 keys a step for 64 rows and more, 1,024 below; a softmax tile takes a tenth of UB.
+there are, if fewer), 512 keys a step for 64 rows and more, 1,024 below; a softmax tile takes a sixth of UB.
 """
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def cut(p: Problem, text: str, chip: Chip) -> Cut:
 
 
 def rows_of(rows: int, width: int, chip: Chip) -> int:
-    """Rows of a vector tile: a power of two, for both vector cores of a cluster at least, of a tenth of UB in fp32."""
-    return 1 << max(0, min(rows // 2, chip.ub // 10 // (4 * width)).bit_length() - 1)
+    """Rows of a vector tile: a power of two, for both vector cores of a cluster at least, of a sixth of UB in fp32."""
+    return 1 << max(0, min(rows // 2, chip.ub // 6 // (4 * width)).bit_length() - 1)
 
 
 def divisor(value: int, most: int) -> int:
