@@ -26,14 +26,15 @@ from . import (
     scaled,
     sorting,
     statistics,
+    unary,
     update,
+    views,
 )
 from ._checks import check_available, raise_wrong_call
 from .operators import attach
 
-_MODULES = (elementwise, compare, reduce, cast, composite, move, index, create, matmul, functions, division,
-            bits, predicates, statistics, quantise, bytes, conv, mx, paged, random, scaled, sorting,
-            update)
+_MODULES = (elementwise, unary, compare, reduce, cast, composite, views, move, index, create, matmul, functions,
+            division, bits, predicates, statistics, quantise, bytes, conv, mx, paged, random, scaled, sorting, update)
 
 registry.before_call, registry.wrong_call = check_available, raise_wrong_call
 attach(registry.REGISTRY)

@@ -13,8 +13,9 @@ from ..registry import Cost, Supported, op, supported
 from ..trace.tensor import Tensor
 from . import _facts as facts
 from ._checks import Check
-from .elementwise import PRECISION_TYPE, precision, unary_call
+from .elementwise import PRECISION_TYPE, precision
 from .steps import cast_step, unary_step
+from .unary import unary_call
 
 FP32 = DataType.DT_FP32
 DOC = """{summary}

@@ -156,7 +156,7 @@ def _marked(check: Check, input: Tensor, index: Tensor, error: str) -> Tensor:
     The element form is emitted where it is first used, so that a look-up leaves no trace of it; `error` says why it
     does not exist. Locals are viewed now, as they may be written before.
     """
-    from .move import view
+    from .views import view
     session, scope = check.session, check.session.scope
     input, index = (t if t.memory >= 0 else view(t) for t in (input, index))
     made: list[tuple[Any, Tensor]] = []             # (body, elements)

@@ -91,7 +91,7 @@ def _bias(check: Check, bias: Any, dtype: DataType, n: int) -> Tensor:
     if len(shape) == 1:
         check.rule("matmul.bias_rank", f"`bias_tensor` has shape {shape}, one axis; PyPTO needs [1, {n}]: use "
                                        "pypto.unsqueeze(bias, 0) or pass it as a 2-D tensor")
-    from .move import reshape
+    from .views import reshape
     return reshape(bias, [1, n])
 
 
@@ -313,7 +313,7 @@ def _equal_ranks(check: Check, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     check.rule("matmul.rank", f"`input` has rank {ra} (shape {shape_of(a)}), `mat2` has rank {rb} (shape "
                               f"{shape_of(b)}); PyPTO needs equal ranks. The smaller one counts as batch 1: use "
                               "pypto.unsqueeze")
-    from .move import unsqueeze
+    from .views import unsqueeze
     while len(shape_of(a)) < rb:
         a = unsqueeze(a, 0)
     while len(shape_of(b)) < ra:
@@ -338,7 +338,7 @@ def _split_k(check: Check, a: Tensor, b: Tensor, out_dtype: DataType, shape: lis
              a_trans: bool, b_trans: bool) -> Tensor:
     """One product per kL1 chunk, the partial results added left to right."""
     from .elementwise import add
-    from .move import view
+    from .views import view
     check.session.set_scope(cube_tile=CubeTile(tile.m, tile.k, tile.n))
     size = tile_for_add(tile, int(check.session.device["capacity.ub"]))
     check.session.set_scope(vec_tile=(1,) * (len(shape) - 2) + size)

@@ -9,7 +9,7 @@ from ..registry import REGISTRY, OpSpec
 from ..trace.scalar import SymbolicScalar
 from ..trace.session import current
 from ..trace.tensor import Tensor
-from . import elementwise
+from . import elementwise, unary
 from ._checks import Check
 from .index import write_back
 
@@ -18,17 +18,17 @@ COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 
 def _rsub(self: Tensor, other: Any) -> Tensor:
     """`s - t` is neg(t - s)."""
-    return elementwise.neg(elementwise.sub(self, other))
+    return unary.neg(elementwise.sub(self, other))
 
 
 def _rtruediv(self: Tensor, other: Any) -> Tensor:
     """`s / t` is reciprocal(t) * s."""
-    return elementwise.mul(elementwise.reciprocal(self), other)
+    return elementwise.mul(unary.reciprocal(self), other)
 
 
 def _floordiv(self: Tensor, other: Any) -> Tensor:
     """`t // s` is floor(t / s)."""
-    return elementwise.floor(elementwise.div(self, other))
+    return unary.floor(elementwise.div(self, other))
 
 
 def _matmul(self: Tensor, other: Any) -> Tensor:

@@ -16,7 +16,7 @@ _TABLE = ("indices [1, k] and block_table [1, n] are integers of rank 2.",)
 
 def _rows(c: Check, indices: Tensor, block_table: Tensor, block_size: int) -> Tensor:
     """Row numbers table[i // size] * size + i % size, as [k]."""
-    from .move import reshape
+    from .views import reshape
     count = shape_of(indices)[-1]
     flat = reshape(indices, [count])
     table = reshape(block_table, [shape_of(block_table)[-1]])

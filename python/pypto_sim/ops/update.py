@@ -292,7 +292,7 @@ def atomic_add(src: Tensor, offsets: Sequence[int | SymbolicScalar], dst: Tensor
     >>> show(accumulate, [5.0, 6.0])
     [1.0, 6.0, 7.0]
     """
-    from .move import view
+    from .views import view
     check = Check(atomic_add.spec)
     src, dst = check.tensor("src", src), check.tensor("dst", dst)
     check.same_dtype(src=src, dst=dst)

@@ -207,7 +207,7 @@ class Tensor:
             sizes.append(value_of(extent))
         part = REGISTRY["view"].function(self, sizes, offsets)
         if dropped:
-            from ..ops.move import drop_axis
+            from ..ops.views import drop_axis
         for axis in reversed(dropped):
             part = drop_axis(part, axis)
         return part
