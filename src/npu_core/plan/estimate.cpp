@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "npu_core/base/fault.h"
 #include "npu_core/base/json.h"
 #include "npu_core/machine/memory.h"
 #include "npu_core/plan/options.h"
@@ -23,6 +24,7 @@ using cost::Core;
 using machine::DeviceTask;
 using machine::Task;
 
+constexpr int64_t MOST_TASKS = int64_t{1} << 25;   // of one launch: about 3 GB
 constexpr int64_t STITCH_CALLS = 20000;          // call operations of one DeviceTask (stitch_function_size)
 constexpr double SCHEDULER_GHZ = 2.0;            // base of the AICPU cycle constants; not stated by their source
 
@@ -84,6 +86,9 @@ public:
         totals_.gm_write += root.gm_write;
         totals_.aic += root.aic_calls;
         totals_.aiv += root.calls - root.aic_calls;
+        if (totals_.aic + totals_.aiv > MOST_TASKS)
+            throw Fault("usage", "estimate: the launch has more than " + std::to_string(MOST_TASKS) + " tasks; every one is "
+                                 "scheduled. Use larger tiles, unroll or merge tasks, or estimate fewer iterations");
         totals_.edges += root.edges;
         totals_.hubs += root.hubs;
         executed_[&root] += 1;
