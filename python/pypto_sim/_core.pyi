@@ -100,7 +100,7 @@ def plan_and_cost(program: Program, device: Mapping[str, float], model: str, int
     live."""
 
 def kept_results(program: Program) -> int:
-    """Number of results of model "official" that a Program keeps: the same question again is answered from them."""
+    """Number of results of cost-only runs that a Program keeps: the same question again is answered from them."""
 
 def official_record(program: Program, int_args: Sequence[Any | None],
                     assume: dict[str, tuple[int, int]]) -> dict[str, Any]:

@@ -278,12 +278,12 @@ def op_rows_in_use():
 cdef class Program:
     cdef unique_ptr[Builder] builder
     cdef shared_ptr[const Schedule] schedule
-    cdef dict official                 # results of model `official` by what else they depend on
+    cdef dict estimates                # results of cost-only runs by what else they depend on
 
     def __cinit__(self, int numerics=0):
         if numerics not in (0, 1):
             raise ValueError("numerics is 0 (current) or 1 (0.2.0)")
-        self.official = {}
+        self.estimates = {}
         self.builder.reset(new Builder(Numerics.V0_2_0 if numerics else Numerics.CURRENT))
 
     def tensor(self, int dtype, shape, int arg_index=-1, str name=""):
@@ -748,7 +748,8 @@ cdef vector[Assumed] assumed_values(assume):
     return assumed
 
 
-OFFICIAL_RESULTS, OFFICIAL_BYTES = 8, 1 << 20    # kept per Program; longer ones, such as timelines, are not kept
+# Results kept per Program. Longer ones, such as timelines, and those that depend on much data are not kept.
+KEPT_RESULTS, KEPT_BYTES, KEPT_DATA_BYTES = 8, 1 << 20, 16 << 20
 
 
 def plan_and_cost(Program program, device, str model, int_args, assume, int64_t timeline_tasks=0):
@@ -759,18 +760,19 @@ def plan_and_cost(Program program, device, str model, int_args, assume, int64_t 
     cdef EstimateReport r
     cdef cbool official = model == "official"
     cdef list held = int_data(int_args, data)
-    cdef object asked
+    cdef object asked = None
     if not official and model != "calibrated":
         raise CoreError("usage", f"model is official or calibrated, not {model}", "")
     if official and device.get("chip.is_950", 0):
         raise CoreError("usage", "the official model has no 950 table: its constants cover A2/A3 only", "")
     if not program.builder.get().finished():
         raise RuntimeError("finish() the Program before plan_and_cost()")
-    if official:
-        # Every tile operation is written out, which takes time; a Program does not change once it is finished.
-        asked = (content(int_args), tuple(sorted(assume.items())), timeline_tasks)
-        if asked in program.official:
-            return json.loads(program.official[asked])
+    # A Program does not change once it is finished: the same question has the same answer.
+    if sum(0 if a is None else a.nbytes for a in int_args) <= KEPT_DATA_BYTES:
+        asked = (model, () if official else tuple(device.items()), content(int_args), tuple(sorted(assume.items())),
+                 timeline_tasks)
+        if asked in program.estimates:
+            return json.loads(program.estimates[asked])
     for key, value in device.items():
         table[key.encode()] = value
     cdef const CppProgram* p = &program.builder.get().program()
@@ -780,16 +782,16 @@ def plan_and_cost(Program program, device, str model, int_args, assume, int64_t 
         else:
             r = cpp_plan_and_cost(p[0], table, data, assumed, timeline_tasks)
     found = checked(r)
-    if official and len(found) <= OFFICIAL_BYTES:
-        if len(program.official) >= OFFICIAL_RESULTS:
-            program.official.pop(next(iter(program.official)), None)
-        program.official[asked] = found
+    if asked is not None and len(found) <= KEPT_BYTES:
+        if len(program.estimates) >= KEPT_RESULTS:
+            program.estimates.pop(next(iter(program.estimates)), None)
+        program.estimates[asked] = found
     return json.loads(found)
 
 
 def kept_results(Program program):
-    """Number of results of model "official" that a Program keeps."""
-    return len(program.official)
+    """Number of results that a Program keeps."""
+    return len(program.estimates)
 
 
 def official_record(Program program, int_args, assume):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pypto_sim as pypto
+from pypto_sim.device import Device
 
 F16, F32 = pypto.DT_FP16, pypto.DT_FP32
 CUBE = ([128, 128], [64, 256], [128, 128])
@@ -104,16 +105,24 @@ def test_control_flow_that_needs_data():
         assert official(kernel, np.array([trips], np.int32), *args).tasks["AIV"] == trips
 
 
-def test_results_are_kept_with_their_program():
+def test_results_are_kept_by_what_they_depend_on():
     from pypto_sim import _core
     kernel, args = product(256, 512, 256)
     program = kernel.program(*args).program
-    for device in ({}, {"cores.aic": 24.0}):
-        first = _core.plan_and_cost(program, device, "official", [None] * 3, {})
-        assert _core.kept_results(program) == 1
-        assert _core.plan_and_cost(program, device, "official", [None] * 3, {}) == first
-    assert _core.plan_and_cost(program, {}, "official", [None] * 3, {"n": (1, 1)}) == first
-    assert _core.kept_results(program) == 2
+
+    def kept(model, device, assume=None):
+        found = _core.plan_and_cost(program, device, model, [None] * 3, assume or {})
+        assert _core.plan_and_cost(program, device, model, [None] * 3, assume or {}) == found
+        return found, _core.kept_results(program)
+    first, count = kept("official", {})
+    assert count == 1
+    assert kept("official", {"cores.aic": 24.0}) == (first, 1)        # its chip is fixed
+    assert kept("official", {}, {"n": (1, 1)}) == (first, 2)
+    table = dict(Device.load("910b1").numbers())
+    slow, count = kept("calibrated", table)
+    assert count == 3
+    fast, count = kept("calibrated", {**table, "cores.freq_ghz": 2 * table["cores.freq_ghz"]})
+    assert count == 4 and fast["time_us"] < slow["time_us"]
 
 
 def test_equal_calls_give_equal_results():
