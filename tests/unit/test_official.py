@@ -171,17 +171,20 @@ def fed_by_one(setting):
     return kernel, (spec(512, 64), spec(1, 64), spec(512, 64))
 
 
-@pytest.mark.parametrize(("setting", "tasks"), [({}, 65), ({-1: 1}, 129), ({-1: 4}, 33), ({-2: 0}, 65)])
-def test_vector_merge_setting(setting, tasks):
-    assert official(*_call(fed_by_one(setting))).tasks["AIV"] == tasks
+@pytest.mark.parametrize(("setting", "tasks"), [({}, 65), ({-1: 1}, 129), ({-1: 4}, 33), ({-2: 0}, 65),
+                                                    ({0: 4}, 129), ({1: 4}, 33)])
+@pytest.mark.parametrize("model", ["official", "calibrated"])
+def test_vector_merge_setting(setting, tasks, model):
+    assert pypto.estimate(*_call(fed_by_one(setting)), model=model).tasks["AIV"] == tasks
 
 
 @pytest.mark.parametrize(("options", "tasks"), [
     ({}, 32), ({"cube_l1_reuse_setting": {-1: 4}}, 8), ({"cube_l1_reuse_setting": {0: 2}}, 16),
     ({"cube_nbuffer_setting": {-1: 4}}, 8), ({"cube_nbuffer_setting": {0: 2}}, 16)])
-def test_cube_merge_settings(options, tasks):
+@pytest.mark.parametrize("model", ["official", "calibrated"])
+def test_cube_merge_settings(options, tasks, model):
     made = product(512, 512, 1024, pass_options=options)
-    assert official(*_call(made)).tasks["AIC"] == tasks
+    assert pypto.estimate(*_call(made), model=model).tasks["AIC"] == tasks
 
 
 @pytest.mark.parametrize(("limit", "device_tasks"), [(None, 2), (1, 200), (64, 4), (128, 2)])

@@ -62,28 +62,31 @@ RunOptions parse_options(const std::string& json) {
     set_number("mg_copyin_upper_bound", o.partition.copy_in_bound);
     set_number("stitch_function_max_num", o.stitch_max);
     o.stitch_max = std::min<int64_t>(o.stitch_max, 1024);
-    auto default_of = [&](const char* key) -> std::optional<int64_t> {
-        auto text = value_of(json, key);
-        if (!text) return std::nullopt;
-        if (auto v = number(*text)) return v;
+    // {class: factor}, with -1 or "DEFAULT" for the other classes: these are left alone where a setting does not name them.
+    auto setting_of = [&](const char* key, MergeSetting& to) {
+        const auto text = value_of(json, key);
+        if (!text) return;
         const std::map<std::string, int64_t> t = table(*text);
-        for (const char* name : {"-1", "DEFAULT"})
-            if (auto it = t.find(name); it != t.end()) return it->second;
-        return std::nullopt;
+        if (t.empty()) return;
+        to = {{}, 1};
+        for (const auto& [name, factor] : t) {
+            if (name == "-1" || name == "DEFAULT") to.others = factor;
+            else if (auto number_of = number(name); number_of && *number_of >= 0) to.by_class[*number_of] = factor;
+        }
     };
+    setting_of("vec_nbuffer_setting", o.partition.vec_nbuffer);
     if (auto text = value_of(json, "vec_nbuffer_setting")) {   // {-2: 0} automatic, {-2: 1} by factor: both without sharing
         const std::map<std::string, int64_t> t = table(*text);
         o.partition.vec_nbuffer_anywhere = t.count("-2") > 0;
-        if (auto it = t.find("-1"); it != t.end() || (it = t.find("DEFAULT")) != t.end())
-            o.partition.vec_nbuffer = static_cast<int>(it->second);
+        if (t.size() == 1 && t.count("-2")) o.partition.vec_nbuffer.others = MergeSetting::AUTOMATIC;
     }
+    setting_of("cube_l1_reuse_setting", o.partition.cube_l1_reuse);
+    setting_of("cube_nbuffer_setting", o.partition.cube_nbuffer);
     if (auto text = value_of(json, "combine_axis")) o.combine_axis = text->find("true") != std::string::npos;
     if (auto text = value_of(json, "sg_set_scope")) {          // id, or [id, flag, flag]; below zero: none
         const size_t digits = text->find_first_of("-0123456789");
         if (auto v = digits == std::string::npos ? std::nullopt : number(text->substr(digits)); v && *v >= 0) o.scope = static_cast<int32_t>(*v);
     }
-    if (auto v = default_of("cube_l1_reuse_setting")) o.partition.cube_l1_reuse = static_cast<int>(*v);
-    if (auto v = default_of("cube_nbuffer_setting")) o.partition.cube_nbuffer = static_cast<int>(*v);
     return o;
 }
 

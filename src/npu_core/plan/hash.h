@@ -1,0 +1,21 @@
+// Hashes of graph parts; equal on every machine.
+#pragma once
+#include <cstdint>
+
+#include "npu_core/base/types.h"
+
+namespace npu::plan {
+
+using Hash = uint64_t;
+inline Hash mix(Hash h, uint64_t v) {
+    h ^= v + 0x9E3779B97F4A7C15ull + (h << 6) + (h >> 2);
+    h *= 0xFF51AFD7ED558CCDull;
+    return h ^ (h >> 32);
+}
+inline Hash mix(Hash h, const Shape& s) {
+    h = mix(h, static_cast<uint64_t>(s.rank));
+    for (int i = 0; i < s.rank; ++i) h = mix(h, static_cast<uint64_t>(s[i]));
+    return h;
+}
+
+}  // namespace npu::plan
