@@ -16,13 +16,15 @@ import pypto_sim as pypto
 from pypto_sim.device import Device
 
 F16, F32 = pypto.DT_FP16, pypto.DT_FP32
-LAW = settings(max_examples=int(os.environ.get("LAW_EXAMPLES", "25")), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(max_examples=int(os.environ.get("LAW_EXAMPLES", "25")), deadline=None,
+               suppress_health_check=[HealthCheck.too_slow])
 DEVICES = st.sampled_from(["910b1", "910b4", "950pr"])
 # Rates of pipes, ports, pools and memory: larger is faster. The reads of some depend on the chip.
-FASTER = ("bandwidth.gm_to_l1_l2hit_bpc", "bandwidth.gm_to_ub_l2hit_bpc", "bandwidth.ub_to_gm_bpc", "bandwidth.l1_to_l0a_bpc",
-          "bandwidth.l1_to_l0b_bpc", "bandwidth.l0c_to_gm_bpc", "bandwidth.aiv_l2_bpc", "bandwidth.aiv_ub_to_l2_bpc",
-          "chip_bandwidth.hbm_gbs", "chip_bandwidth.l2_read_gbs", "chip_bandwidth.l2_read_gbs_alt",
-          "stream_model.hbm_read_gbs", "stream_model.hbm_write_gbs", "vector_stream.hbm_gbs")
+FASTER = ("bandwidth.gm_to_l1_l2hit_bpc", "bandwidth.gm_to_ub_l2hit_bpc", "bandwidth.ub_to_gm_bpc",
+          "bandwidth.l1_to_l0a_bpc", "bandwidth.l1_to_l0b_bpc", "bandwidth.l0c_to_gm_bpc", "bandwidth.aiv_l2_bpc",
+          "bandwidth.aiv_ub_to_l2_bpc", "chip_bandwidth.hbm_gbs", "chip_bandwidth.l2_read_gbs",
+          "chip_bandwidth.l2_read_gbs_alt", "stream_model.hbm_read_gbs", "stream_model.hbm_write_gbs",
+          "vector_stream.hbm_gbs")
 QUICKER = ("latency.gm_read_latency", "latency.gm_write_latency", "pypto_runtime.scheduler_cycles",
            "pypto_runtime.completion_cycles", "pypto_runtime.resolve_cycles", "bandwidth.mte1_issue_cycles",
            "bandwidth.gm_to_ub_fixed_cycles", "cube.mad_head_cycles")
@@ -99,7 +101,7 @@ TILES = st.sampled_from([(1, 512), (4, 128), (8, 64), (16, 256)])
 @LAW
 @given(OPERATIONS, TILES, st.integers(1, 200), st.integers(1, 100), st.sampled_from([64, 256, 513, 1000]), DEVICES)
 def test_more_rows_never_cost_less(operation, tile, rows, more, columns, device):
-    """Reductions in tiles of whole rows: a lone tile of a cut row makes more tasks than several (docs/cost_model.md)."""
+    """Reductions in tiles of whole rows: a lone tile of a cut row makes more tasks than several do."""
     if operation != "exp":
         tile = (tile[0], -(-columns // 16) * 16)
     kernel = rows_kernel(operation, tile)
@@ -128,8 +130,8 @@ def test_more_trips_never_cost_less(trips, more, carried, device):
 
 
 @LAW
-@given(st.sampled_from([*FASTER, *QUICKER]), st.floats(1.01, 8), st.sampled_from(["rows", "product", "loop"]), OPERATIONS,
-       TILES, st.integers(1, 400), DEVICES, st.booleans())
+@given(st.sampled_from([*FASTER, *QUICKER]), st.floats(1.01, 8), st.sampled_from(["rows", "product", "loop"]),
+       OPERATIONS, TILES, st.integers(1, 400), DEVICES, st.booleans())
 def test_a_faster_part_never_slows_a_kernel(key, factor, kind, operation, tile, rows, device, static):
     quick = changed(device, key, 1 / factor if key in QUICKER else factor, static)
     if kind == "rows":
@@ -181,8 +183,8 @@ s = pypto.Spec
 e = pypto.estimate(kernel, s((900, 700), "fp16"), s((700, 500), "fp16"), s((900, 500), "fp32"), device="{device}")
 print(json.dumps(e.to_dict()))
 """)
-    runs = [subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=120).stdout
-            for _ in range(2)]
+    runs = [subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True,
+                           timeout=120).stdout for _ in range(2)]
     scope: dict = {"__name__": "case"}
     exec(compile(script.read_text().rsplit("print", 1)[0], str(script), "exec"), scope)
     found = []

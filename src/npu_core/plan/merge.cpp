@@ -149,7 +149,7 @@ void merge_cube_sub_graphs(Graph& g, std::vector<SubGraph>& subs, const Partitio
             if (subs[members[0]].core != cost::Core::AIC) continue;
             const int64_t asked = o.cube_l1_reuse.factor(number);
             const int64_t limit = asked != MergeSetting::AUTOMATIC ? asked
-                                                      : static_cast<int64_t>(members.size()) / (2 * chip.aic);
+                                                      : static_cast<int64_t>(subs.size()) / (2 * chip.aic);
             if (limit <= 1) continue;
             std::map<std::array<int64_t, 6>, Id> owner;
             std::unordered_map<Id, int64_t> merged, bytes;   // bytes of a host: each window once
