@@ -72,7 +72,10 @@ def checked(values: Mapping[str, Any], origin: str = "") -> dict[str, Any]:
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Settings of PYPTO_SIM_* variables. Raises PyptoKeyError for an unknown one (PYPTO_SIM_BUILD_* is the build's)."""
+    """Settings of PYPTO_SIM_* variables; an empty one is not set.
+
+    Raises PyptoKeyError for an unknown one (PYPTO_SIM_BUILD_* is the build's).
+    """
     out: dict[str, Any] = {}
     for name, text in environ.items():
         if not name.startswith(PREFIX) or name.startswith(PREFIX + "BUILD_"):
@@ -83,6 +86,8 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
         if word not in ENVIRONMENT:
             known = ", ".join(PREFIX + w for w in (*ENVIRONMENT, *DUMPS))
             raise PyptoKeyError(f"unknown environment variable {name}; known: {known}")
+        if not text.strip():
+            continue
         value: Any = text
         if word == "THREADS":
             if not text.strip().isdigit():

@@ -243,6 +243,25 @@ def test_transfer_to_npu():
     from torch_npu.contrib import transfer_to_npu  # noqa: F401
     assert torch.ones(2).cuda().is_npu and torch.ones(2, device="cuda:0").is_npu and torch.cuda.is_available()
     assert torch.nn.Linear(2, 2).cuda().weight.is_npu
+    torch.manual_seed(3)
+    first = torch.rand(4, device="cuda")
+    torch.cuda.manual_seed_all(3)
+    assert torch.equal(first, torch.rand(4).cuda())
+    torch.seed()
+    with torch.random.fork_rng(), torch.cuda.amp.autocast():
+        torch.rand(2)
+    from torch.cuda import Stream, current_device
+    with torch.cuda.stream(Stream()):
+        assert torch.cuda.current_device() == current_device() == torch.npu.current_device()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        doubled = first * 2
+    first.fill_(5)
+    graph.replay()
+    assert (doubled == 10).all()
+    data = torch.utils.data.TensorDataset(torch.arange(4.0))
+    for (batch,) in torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True):
+        assert batch.cuda(non_blocking=True).is_cuda
 
 
 def test_accelerator():

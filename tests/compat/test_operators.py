@@ -331,6 +331,23 @@ def test_torch_npu_testcase():
         case.assertRtolEqual(torch.tensor([float("nan")]), torch.ones(1))
 
 
+def test_torch_npu_testcase_compares_tensors():
+    from torch_npu.testing.testcase import TestCase
+    case, x = TestCase(), torch.arange(4.0).npu()
+    case.assertEqual(x, torch.arange(4.0))
+    case.assertEqual(x.numpy(), x)
+    case.assertEqual([x, x], [x, x + 1e-9])
+    case.assertEqual(x[2], 2)
+    case.assertEqual(x, x + 0.05, prec=0.1)
+    case.assertEqual(1.0, 1.05, atol=0.1)
+    case.assertEqual({"a": [1]}, {"a": [1]}, "equal")
+    for wrong in ((x, x + 0.05), (x, x + 0.05, 0.01), (1, 2, "numbers"), (x, x.half()), (x, x[:2]), (x[2], 3)):
+        with pytest.raises(AssertionError):
+            case.assertEqual(*wrong)
+    with pytest.raises(AssertionError, match="rows"):
+        case.assertEqual(x, x + 1, msg="rows")
+
+
 def test_script_functions_still_compile():
     @torch.jit.script
     def total(x: torch.Tensor, device: torch.device) -> torch.Tensor:

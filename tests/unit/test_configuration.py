@@ -300,6 +300,14 @@ def test_golden_data(tmp_path, monkeypatch, capsys):
         with pypto.options(verify_options={"pass_verify_error_tol": [0.0, 0.1]}):
             doubled(a, out)
         pypto.frontend.jit(doubled.function)(a, out)          # not enabled: not compared
+        pypto.set_verify_golden_data(goldens=[None, 2 * a])   # the arguments in order
+        doubled(a, out)
+        pypto.set_verify_golden_data(goldens=[None, a])
+        with pytest.raises(RuntimeError, match="`doubled`, golden 1: 64 of 64"):
+            doubled(a, out)
+        pypto.set_verify_golden_data(goldens=[a])
+        with pytest.raises(RuntimeError, match="2 tensor arguments, .* got 1 goldens"):
+            doubled(a, out)
     finally:
         pypto.set_verify_golden_data()
     pypto.verify(doubled, [a], [out], [2 * a])

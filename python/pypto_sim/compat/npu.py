@@ -271,7 +271,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 # --- random numbers: the CPU's generator
 def manual_seed(seed: int) -> None:
     """Seeds the CPU's generator, which draws for the NPU too."""
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(int(seed))         # torch.manual_seed itself calls that of torch.cuda
 
 
 manual_seed_all = manual_seed
@@ -279,7 +279,7 @@ manual_seed_all = manual_seed
 
 def seed() -> None:
     """Seeds with a new number."""
-    torch.seed()
+    torch.default_generator.seed()
 
 
 seed_all = seed

@@ -49,13 +49,23 @@ class StandIn:
         return self.modules.get(name)
 
     def _cuda_too(self) -> None:
-        """torch_npu.contrib.transfer_to_npu: code written for cuda goes to the NPU."""
+        """torch_npu.contrib.transfer_to_npu: code written for cuda goes to the NPU.
+
+        The module `torch.cuda` stays, since torch itself calls its other names; the public ones that `torch.npu` has
+        are replaced in it.
+        """
         from . import npu
-        tensor, module = self.torch.Tensor, self.torch.nn.Module
+        tensor, module, cuda = self.torch.Tensor, self.torch.nn.Module, self.torch.cuda
         self.patches.set(tensor, "cuda", tensor.npu)
         self.patches.set(tensor, "is_cuda", property(lambda self: self.is_npu))
         self.patches.set(module, "cuda", module.npu)
-        self.patches.set(self.torch, "cuda", npu)
+        own = __name__.rpartition(".")[0]
+        for name, value in vars(npu).items():
+            if not name.startswith("_") and hasattr(cuda, name) and getattr(value, "__module__", "").startswith(own):
+                self.patches.set(cuda, name, value)
+        self.patches.set(cuda, "CUDAGraph", npu.NPUGraph)
+        for name in ("autocast", "GradScaler"):
+            self.patches.set(cuda.amp, name, getattr(npu.amp, name))
 
 
 def _modules() -> dict[str, types.ModuleType]:

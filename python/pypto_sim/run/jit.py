@@ -90,7 +90,8 @@ class Kernel:
         execute(call, compiled, hit, self._record)
         if call.scope.groups.get("verify", {}).get("enable_pass_verify"):
             default = option_groups.OPTIONS["verify"]["pass_verify_error_tol"].default
-            compare_golden(self.__name__, call.scope.groups["verify"].get("pass_verify_error_tol", default))
+            compare_golden(self.__name__, [a if a is None else a.array for a in call.arguments],
+                           call.scope.groups["verify"].get("pass_verify_error_tol", default))
 
     @property
     def last_run(self) -> LastRun:

@@ -55,20 +55,29 @@ def set_verify_golden_data(in_out_tensors: Sequence[Any] | None = None, goldens:
     """Expected contents of arguments of the launches that follow in this thread; without arguments, none.
 
     A launch whose verify_options have enable_pass_verify compares `in_out_tensors` (the arrays that are passed to the
-    kernel) with `goldens` afterwards, entries None are left out, and raises PyptoRuntimeError where they differ by more
-    than pass_verify_error_tol ([rtol, atol], default 1e-3 each).
+    kernel; None: its tensor arguments in order) with `goldens` afterwards, entries None are left out, and raises
+    PyptoRuntimeError where they differ by more than pass_verify_error_tol ([rtol, atol], default 1e-3 each).
     """
-    tensors, expected = list(in_out_tensors or ()), list(goldens or ())
-    if len(tensors) != len(expected):
+    expected = list(goldens or ())
+    tensors = None if in_out_tensors is None else list(in_out_tensors)
+    if tensors is not None and len(tensors) != len(expected):
         raise PyptoTypeError(f"pypto.set_verify_golden_data: {len(tensors)} tensors and {len(expected)} goldens; their "
                              "number must be equal")
-    _local.golden = [(t, g) for t, g in zip(tensors, expected, strict=True) if g is not None]
+    _local.golden = (tensors, expected)
 
 
-def compare_golden(kernel: str, tolerances: Sequence[float]) -> None:
-    """Compare the golden data of this thread. Raises PyptoRuntimeError naming the worst element."""
-    for i, (tensor, golden) in enumerate(getattr(_local, "golden", ())):
-        _compare(kernel, i, tensor, golden, tolerances)
+def compare_golden(kernel: str, arguments: Sequence[Any], tolerances: Sequence[float]) -> None:
+    """Compare the golden data of this thread with its tensors, else with the launch's `arguments`.
+
+    Raises PyptoRuntimeError naming the worst element, or the numbers of arguments and goldens when they differ.
+    """
+    tensors, expected = getattr(_local, "golden", (None, ()))
+    if tensors is None and expected and len(arguments) != len(expected):
+        raise PyptoRuntimeError(f"kernel `{kernel}` has {len(arguments)} tensor arguments, pypto.set_verify_golden_data "
+                                f"got {len(expected)} goldens; give one for each, None for those not compared")
+    for i, (tensor, golden) in enumerate(zip(arguments if tensors is None else tensors, expected, strict=False)):
+        if golden is not None:
+            _compare(kernel, i, tensor, golden, tolerances)
 
 
 def _compare(kernel: str, number: int, tensor: Any, golden: Any, tolerances: Sequence[float]) -> None:
