@@ -201,6 +201,20 @@ def test_run_profile_explore_and_diff(tmp_path, capsys):
     new.write_text(json.dumps(slower))
     assert main(["diff", str(base), str(new), "--fail-over", "5%"]) == 1
     assert main(["diff", str(base), str(new), "--fail-over", "10"]) == 0
+    for wrong in ("-3", "nan", "much"):
+        assert main(["diff", str(base), str(new), f"--fail-over={wrong}"]) == 2
+        assert "at least 0" in capsys.readouterr().err
+    new.write_text('{"launches": [{"kernel": "k"}]}')
+    assert main(["diff", str(base), str(new)]) == 2
+    assert "'estimate'" in capsys.readouterr().err
+
+
+def test_profile_refuses_a_folder_that_cannot_be_made_before_the_script_runs(tmp_path, capsys):
+    script, taken = tmp_path / "s.py", tmp_path / "taken"
+    script.write_text("raise SystemExit('it ran')")
+    taken.write_text("a file")
+    assert main(["profile", str(script), "-o", str(taken)]) == 2
+    assert str(taken) in capsys.readouterr().err
 
 
 def test_module_entry_point():

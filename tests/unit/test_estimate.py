@@ -507,3 +507,25 @@ def test_estimates_are_copied_and_pickled():
         assert same == e and same.to_dict() == e.to_dict() and same.tasks["AIV"] == e.tasks["AIV"]
         with pytest.raises(TypeError):
             same.tasks["AIV"] = 0
+
+
+# --- too many tiles
+
+def fine_tiles(n):
+    return unary(n, n, (1, 8), pypto.exp)
+
+
+def test_too_many_tiles_in_straight_code_are_refused():
+    kernel, args = fine_tiles(4096)
+    with pytest.raises(pypto.PyptoError, match=r"1000000 tile operations.*larger tiles") as caught:
+        pypto.estimate(kernel, *args)
+    assert caught.value.rule == "plan.too_large"
+
+
+def test_an_interrupt_ends_a_long_plan():
+    kernel, args = fine_tiles(1024)
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        pypto.estimate(kernel, *args)
+    kernel, args = fine_tiles(64)
+    assert pypto.estimate(kernel, *args).tasks["AIV"] > 0

@@ -26,11 +26,22 @@ def figures(estimate: dict[str, Any]) -> dict[str, float]:
 
 
 def entries(document: Any) -> dict[str, dict[str, float]]:
-    """Figures per key of any JSON form: guide, compare, profile, or a bare estimate."""
+    """Figures per key of any JSON form: guide, compare, profile, or a bare estimate.
+
+    Raises PyptoValueError for anything else, and for such a form with entries missing.
+    """
+    try:
+        return _entries(document)
+    except (AttributeError, KeyError, TypeError) as e:
+        raise PyptoValueError(f"a result of compare, guide or profile with entries missing ({type(e).__name__}: {e}); "
+                              "give the file as it was written") from None
+
+
+def _entries(document: Any) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     if isinstance(document, dict) and "runs" in document:
         for run in document["runs"]:
-            found |= entries(run)
+            found |= _entries(run)
     elif isinstance(document, dict) and "strategies" in document:
         head = f"{document['operator']}/{document['phase']}/{document['config']['preset']}"
         for one in document["strategies"]:
@@ -54,11 +65,14 @@ def entries(document: Any) -> dict[str, dict[str, float]]:
 
 
 def percent(text: str) -> float:
-    """ "5%" or "5" as 5.0. Raises PyptoKeyError."""
+    """ "5%" or "5" as 5.0. Raises PyptoKeyError for what is no number of at least 0."""
     try:
-        return float(text.strip().removesuffix("%"))
+        value = float(text.strip().removesuffix("%"))
     except ValueError:
-        raise PyptoKeyError(f"--fail-over takes a percentage such as 5%, got {text!r}") from None
+        value = -1.0
+    if not value >= 0:
+        raise PyptoKeyError(f"--fail-over takes a percentage of at least 0, such as 5%, got {text!r}")
+    return value
 
 
 def read(path: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from . import shared
@@ -28,6 +27,7 @@ def run(args: Any) -> int:
 
     from ..config import active
     from ..report.markdown import profile_report
+    folder = shared.folder(args.output)      # before the script runs, which may take long
     with pypto.profile(device=args.device, model=args.model, timeline=True) as found:
         if args.json:                        # standard output is the result's
             with contextlib.redirect_stdout(sys.stderr):
@@ -35,8 +35,6 @@ def run(args: Any) -> int:
         else:
             execute(args.script, args.args)
     launches = [{"kernel": one.kernel, "estimate": one.estimate.to_dict()} for one in found.launches]
-    folder = Path(args.output)
-    folder.mkdir(parents=True, exist_ok=True)
     shown = shared.clean({"schema": SCHEMA, "script": args.script, "launches": launches})
     (folder / "estimate.json").write_text(json.dumps(shown, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     device = launches[0]["estimate"]["device"] if launches else str(args.device or active().device)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,18 @@ def json_option(parser: Any) -> None:
 def language_option(parser: Any) -> None:
     """--lang."""
     parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the headings")
+
+
+def folder(path: str) -> Path:
+    """A folder for output, made when missing. Raises PyptoKeyError when it cannot be written."""
+    found = Path(path)
+    try:
+        found.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise PyptoKeyError(f"{path}: {e.strerror}; give a folder that can be written") from None
+    if not os.access(found, os.W_OK):
+        raise PyptoKeyError(f"{path}: not writable; give a folder that can be written")
+    return found
 
 
 def print_json(value: Any) -> None:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "npu_core/base/fault.h"
+
 namespace npu::plan {
 
 namespace {
@@ -65,6 +67,11 @@ Id Graph::add_fresh(const Shape& shape, DType dtype) { return add_tensor(add_raw
 
 Id Graph::add_op(Code code, std::vector<Id> in, std::vector<Id> out, Id src) {
     Id id = static_cast<Id>(ops.size());
+    if (ops.size() >= MOST_TILE_OPS)
+        fail("plan.too_large", "straight code of a root function is planned tile by tile; this one has more than " +
+                                   std::to_string(MOST_TILE_OPS) +
+                                   " tile operations. Use larger tiles, or move the work into a pypto.loop over slices");
+    patience_.check();
     for (Id t : in) insert_once(tensors[t].consumers, id);
     for (Id t : out) insert_once(tensors[t].producers, id);
     Op op;

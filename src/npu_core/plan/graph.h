@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "npu_core/base/patience.h"
 #include "npu_core/base/types.h"
 #include "npu_core/cost/opcodes.h"
 
@@ -14,6 +15,7 @@ namespace npu::plan {
 using cost::Code;
 using Id = int32_t;
 constexpr Id NONE = -1;
+constexpr size_t MOST_TILE_OPS = 1'000'000;   // of one root function: about 40 s and 1.5 GB
 
 enum class Mem : uint8_t { NONE, GM, UB, L1, L0A, L0B, L0C, BT, FB, COUNT };
 constexpr int MEMS = static_cast<int>(Mem::COUNT);
@@ -96,6 +98,7 @@ struct Graph {
     Id dyn_sum(Id a, Id b);               // union of two sets
 
 private:
+    Patience patience_;
     std::map<std::pair<Id, Id>, Id> dyn_sums_;
     std::map<Id, Id> dyn_single_;
 };

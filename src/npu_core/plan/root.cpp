@@ -204,8 +204,10 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const s
     generate_moves(g, subs, chip);
     root.crossings = crossings_of(g, subs, block, program, options);
 
+    Patience patience;
     std::vector<Call> calls(subs.size());
     for (size_t i = 0; i < subs.size(); ++i) {
+        patience.check();
         Call& c = calls[i];
         c.core = subs[i].core;
         c.leaf = c.core == cost::Core::HUB ? -1 : leaves.add(g, subs[i], block);
