@@ -26,10 +26,11 @@ class TestCase(unittest.TestCase):
         if atol is None and rtol is None and not any(isinstance(v, (torch.Tensor, np.ndarray)) for v in values):
             super().assertEqual(first, second, message)
             return
-        given = atol is not None or rtol is not None
+        if atol is not None or rtol is not None:               # assert_close wants both
+            atol, rtol = atol or 0.0, rtol or 0.0
         first, second = self._alike(first, second), self._alike(second, first)
-        torch.testing.assert_close(first, second, atol=atol or 0.0 if given else None, rtol=rtol or 0.0 if given else None,
-                                   equal_nan=equal_nan, check_dtype=exact_dtype, check_device=exact_device,
+        torch.testing.assert_close(first, second, atol=atol, rtol=rtol, equal_nan=equal_nan, check_dtype=exact_dtype,
+                                   check_device=exact_device,
                                    msg=message and (lambda found: f"{found}\n{message}"))
 
     @staticmethod

@@ -145,7 +145,7 @@ def enter(call: Call, stepper: Stepper, builder: Builder) -> None:
 
 
 def _check_outputs(call: Call, written: Container[int], read: Container[int], last: LastRun) -> None:
-    """Rule output.unwritten: a parameter is rebound, or no argument is written at all."""
+    """Rule output.unwritten: a parameter is rebound, or no argument is written at all though none is empty."""
     arguments = present(call.arguments)
     code = call.function.__code__
     rebinds = rebound_parameters(code, tuple(a.name for a in arguments))
@@ -158,7 +158,8 @@ def _check_outputs(call: Call, written: Container[int], read: Container[int], la
                 found = True
                 finding(last.warnings, call.config, "output.unwritten", f"`{a.name}` is rebound, which writes nothing "
                         f"to the argument: use `{a.name}[:] = ...`", f"{file}:{line}", call.kernel)
-    if not found and arguments and not any(n in written for n in range(len(arguments))):
+    empty = any(0 in a.shape for a in arguments)                       # a batch of 0 rows leaves nothing to write
+    if not found and arguments and not empty and not any(n in written for n in range(len(arguments))):
         unread = [a.name for n, a in enumerate(arguments) if n not in read] or [arguments[-1].name]
         finding(last.warnings, call.config, "output.unwritten", f"`{unread[-1]}` is never written, nor is any "
                 f"other argument: use `{unread[-1]}[:] = ...` or pypto.assemble", f"{file}:{code.co_firstlineno}",

@@ -73,8 +73,9 @@ def compare_golden(kernel: str, arguments: Sequence[Any], tolerances: Sequence[f
     """
     tensors, expected = getattr(_local, "golden", (None, ()))
     if tensors is None and expected and len(arguments) != len(expected):
-        raise PyptoRuntimeError(f"kernel `{kernel}` has {len(arguments)} tensor arguments, pypto.set_verify_golden_data "
-                                f"got {len(expected)} goldens; give one for each, None for those not compared")
+        raise PyptoRuntimeError(f"kernel `{kernel}` has {len(arguments)} tensor arguments, "
+                                f"pypto.set_verify_golden_data got {len(expected)} goldens; give one for each, None "
+                                "for those not compared")
     for i, (tensor, golden) in enumerate(zip(arguments if tensors is None else tensors, expected, strict=False)):
         if golden is not None:
             _compare(kernel, i, tensor, golden, tolerances)

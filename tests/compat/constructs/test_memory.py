@@ -541,3 +541,15 @@ def test_in_place_updates_leave_snapshots_alone():
         want[row, at] = 7
     got = both(kernel, x, index, cache, np.zeros_like(cache), np.zeros_like(cache), quiet=False)
     assert (got[2] == want).all() and (got[3] == cache * 2).all() and (got[4] == want * 2).all()
+
+
+def test_an_empty_batch_runs_without_a_word():
+    @pypto.frontend.jit
+    def kernel(x: pypto.Tensor([DYN, 16], FP32), out: pypto.Tensor([DYN, 16], FP32)):
+        pypto.set_vec_tile_shapes(4, 16)
+        for i in pypto.loop((x.shape[0] + 3) // 4):
+            rows = pypto.min(4, x.shape[0] - i * 4)
+            pypto.assemble(pypto.exp(pypto.view(x, [4, 16], [i * 4, 0], valid_shape=[rows, 16])), [i * 4, 0], out)
+    for rows in (0, 5, 0):
+        x = np.ones((rows, 16), np.float32)
+        close(both(kernel, x, np.zeros_like(x))[1], np.exp(x.astype(np.float64)))
