@@ -4,6 +4,7 @@
 """
 import difflib
 import functools
+import math
 import os
 import tomllib
 from collections.abc import Iterator
@@ -19,6 +20,12 @@ FOLDER = Path(__file__).with_name("devices")
 CHIPS = ("A2A3", "950")
 REQUIRED = ("capacity.ub", "capacity.l1", "capacity.l0a", "capacity.l0b", "capacity.l0c", "capacity.bt", "cores.aic",
             "cores.aiv", "cores.freq_ghz", "chip_bandwidth.hbm_gbs", "chip_bandwidth.l2_read_gbs")
+
+# Required value -> least, most, unit; a value outside is most likely in another unit.
+RANGES = {"cores.aic": (1, 1024, "cores"), "cores.aiv": (1, 2048, "cores"), "cores.freq_ghz": (0.05, 20, "GHz"),
+          "chip_bandwidth.hbm_gbs": (1, 1e6, "GB/s"), "chip_bandwidth.l2_read_gbs": (1, 1e6, "GB/s"),
+          **{key: (512, 2**40, "bytes") for key in REQUIRED if key.startswith("capacity.")}}
+WHOLE = ("cores", "bytes")                   # units without fractions
 
 
 class DeviceError(PyptoError, ValueError):
@@ -61,6 +68,7 @@ class Device:
         missing = [key for key in REQUIRED if key not in self.entries]
         if missing:
             raise DeviceError(f"{path}: missing {', '.join(missing)}")
+        _check(self.entries, path)
         self._numbers = MappingProxyType(dict(_numbers(self.entries)) | {"chip.is_950": float(self.chip == "950")})
 
     @staticmethod
@@ -133,6 +141,22 @@ def _entries(table: dict[str, Any], path: Path) -> Iterator[tuple[str, Entry]]:
             yield f"{section}.{key}", Entry(item["value"], str(item["confidence"]), str(item["source"]))
 
 
+def _check(entries: "MappingProxyType[str, Entry]", path: Path) -> None:
+    """Numbers are finite and not negative, rates above 0; required ones are in the range that their unit allows."""
+    for key, entry in entries.items():
+        values = entry.value if isinstance(entry.value, list) else [entry.value]
+        for value in values:
+            if isinstance(value, (int, float)) and not 0 <= value < math.inf:
+                raise DeviceError(f"{path}: {key} must be finite and not negative, got {entry.value!r}")
+            if value == 0 and (key.endswith(("_gbs", "_bpc")) or ".hbm_eff" in key):
+                raise DeviceError(f"{path}: {key} is a rate and must be above 0, got {entry.value!r}")
+    for key, (least, most, unit) in RANGES.items():
+        value, kind = entries[key].value, "a whole number" if unit in WHOLE else "a number"
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most or (
+                unit in WHOLE and value != int(value)):
+            raise DeviceError(f"{path}: {key} must be {kind} of {unit} from {least:g} to {most:g}, got {value!r}")
+
+
 def _numbers(entries: "MappingProxyType[str, Entry]") -> Iterator[tuple[str, float]]:
     for key, entry in entries.items():
         value = entry.value
@@ -146,5 +170,5 @@ def _numbers(entries: "MappingProxyType[str, Entry]") -> Iterator[tuple[str, flo
 def _read(path: Path, _stamp: int) -> Device:
     try:
         return Device(tomllib.loads(path.read_text(encoding="utf-8")), path)
-    except tomllib.TOMLDecodeError as e:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise DeviceError(f"device table {path}: {e}") from e

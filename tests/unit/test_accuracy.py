@@ -111,6 +111,18 @@ def test_more_cores_and_warm_operands_are_honoured(accuracy, tmp_path):
     assert us(cores="4 AIC + 8 AIV") > us() > us(cache_state="warm (small tensors L2-resident)")
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16/bfloat16", "int8/int8"])
+def test_groups_as_ends_as_counts_and_as_equal_parts(accuracy, tmp_path, dtype):
+    def predicted(attrs):
+        row = {"id": "1", "operator": "grouped_matmul", "shape": "[[1024, 512], [4, 512, 256]]", "dtype": dtype}
+        return accuracy.run(accuracy.read(table(tmp_path / "one.csv", [row | {"attrs": attrs}]))[0])
+    ends, counts = predicted('{"group_list": [100, 300, 600, 1024]}'), predicted('{"group_list": [100, 200, 300, 424]}')
+    even = predicted('{"group_list": [256, 512, 768, 1024]}')
+    assert ends["predicted_us"] == counts["predicted_us"] > 0
+    assert predicted("{}")["predicted_us"] == even["predicted_us"] > 0
+    assert "does not divide" in predicted('{"group_list": [600, 300, 1024]}')["reason"]
+
+
 def test_page_names_every_score(accuracy, result, tmp_path):
     (tmp_path / "README.md").write_text("<!-- accuracy -->\n<!-- /accuracy -->\n")
     from calibration.page import write
@@ -126,6 +138,8 @@ def test_not_a_table(accuracy, tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="not a calibration table"):
         accuracy.read(tmp_path / "x.csv")
+    with pytest.raises(ValueError, match="row 7: time_us must be a number or empty, got 'fast'"):
+        accuracy.read(table(tmp_path / "y.csv", [{"id": "7", "time_us": "fast"}]))
     with pytest.raises(SystemExit) as stopped:
         accuracy.main([str(tmp_path / "absent.csv")])
     assert stopped.value.code == 2

@@ -80,6 +80,29 @@ def test_user_table_refused(tmp_path, old, new, message):
         Device.load(path)
 
 
+@pytest.mark.parametrize(("key", "value", "message"), [
+    ("cores.aic", -1, "not negative"), ("cores.aic", 0, "whole number of cores from 1"), ("cores.aiv", 1.5, "whole"),
+    ("cores.aic", True, "whole number"), ("cores.freq_ghz", 1850, "GHz"), ("cores.freq_ghz", float("nan"), "finite"),
+    ("chip_bandwidth.hbm_gbs", 1.6e12, "GB/s"), ("chip_bandwidth.hbm_gbs", "fast", "GB/s"),
+    ("capacity.ub", 192, "bytes"),
+    ("latency.gm_read_latency", -5, "not negative"), ("stream_model.hbm_read_gbs", 0, "above 0"),
+])
+def test_numbers_of_a_user_table_are_checked(key, value, message):
+    base = Device.load("910b1")
+    table = tomllib.loads(base.path.read_text(encoding="utf-8"))
+    section, name = key.split(".")
+    table[section][name]["value"] = value
+    with pytest.raises(DeviceError, match=f"own.toml: {key} .*{message}"):
+        Device(table, Path("own.toml"))
+
+
+def test_a_table_that_is_no_text(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DeviceError, match="own.toml"):
+        Device.load(path)
+
+
 def test_missing_user_table():
     with pytest.raises(DeviceError, match="No such file"):
         Device.load("nowhere/none.toml")

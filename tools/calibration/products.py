@@ -238,10 +238,15 @@ def weight_quant_batch_matmul(row: Row, chip: Chip) -> list[Launch]:
 
 
 def groups_of(row: Row) -> list[int]:
-    ends = row.attrs.get("group_list")
-    if not ends:
-        raise Unpredictable("no group_list in attrs")
-    return [b - a for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+    """Rows of each group: `group_list` holds ends, or counts that add up to the rows; without one, equal parts."""
+    rows, count = row.shapes[0][0], row.shapes[1][0]
+    ends = row.attrs.get("group_list") or [rows * (g + 1) // count for g in range(count)]
+    if sum(ends) == rows and ends[-1] != rows:
+        return ends
+    groups = [b - a for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+    if min(groups) < 0 or max(groups) == 0 or len(groups) > count:
+        raise Unpredictable(f"group_list {ends} does not divide the {rows} rows among {count} groups")
+    return groups
 
 
 def grouped_matmul(row: Row, chip: Chip) -> list[Launch]:
@@ -250,6 +255,7 @@ def grouped_matmul(row: Row, chip: Chip) -> list[Launch]:
     trans = bool(row.attrs.get("transpose_weight"))
     k, n = x[1], w[1] if trans else w[2]
     dtype = TYPES[row.dtype_of(0)]
+    out = I32 if dtype is I8 else dtype
     tile = tile_of(row, max(groups), k, n, dtype.size_bytes, chip, sum(1 for g in groups if g), trans)
 
     @pypto.frontend.jit(pass_options=APART)
@@ -259,13 +265,13 @@ def grouped_matmul(row: Row, chip: Chip) -> list[Launch]:
         for g, count in enumerate(groups):
             if count:
                 wg = pypto.view(b, [n, k] if trans else [k, n], [g * (n if trans else k), 0])
-                y = pypto.matmul(pypto.view(a, [count, k], [start, 0]), wg, dtype, b_trans=trans)
+                y = pypto.matmul(pypto.view(a, [count, k], [start, 0]), wg, out, b_trans=trans)
                 pypto.assemble(y, [start, 0], c)
             start += count
 
     total = sum(groups)
     weights = (len(groups) * n, k) if trans else (len(groups) * k, n)
-    return [Launch(kernel, [Spec((total, k), dtype), Spec(weights, dtype), Spec((total, n), dtype)], static=True)]
+    return [Launch(kernel, [Spec((total, k), dtype), Spec(weights, dtype), Spec((total, n), out)], static=True)]
 
 
 def scaled(m: int, k: int, n: int, groups: int, a_type: Any, b_type: Any, tile: Tile) -> Launch:

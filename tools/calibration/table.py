@@ -187,10 +187,17 @@ def read(path: Path) -> list[Row]:
     for r in records:
         def text(name: str, r: dict[str, str] = r) -> str:
             return (r.get(name) or "").strip()
+
+        def number(name: str, r: dict[str, str] = r) -> float | None:
+            cell = (r.get(name) or "").strip()
+            try:
+                return float(cell) if cell else None
+            except ValueError:
+                raise ValueError(f"{path}: row {r.get('id')}: {name} must be a number or empty, got {cell!r}") from None
         row = Row(id=text("id"), tier=text("tier"), device_class=text("device"), soc=text("soc"), cores=text("cores"),
                   operator=text("operator"), shape=text("shape"), dtype=text("dtype"), attrs_text=text("attrs"),
-                  tile_config=text("tile_config"), n_kernels=int(float(text("n_kernels") or 1)),
-                  time_us=float(text("time_us")) if text("time_us") else None, cache_state=text("cache_state"),
+                  tile_config=text("tile_config"), n_kernels=int(number("n_kernels") or 1),
+                  time_us=number("time_us"), cache_state=text("cache_state"),
                   note=text("note"), source=text("source"))
         object.__setattr__(row, "family", family_of(row, families))
         rows.append(row)
