@@ -553,3 +553,21 @@ def test_an_empty_batch_runs_without_a_word():
     for rows in (0, 5, 0):
         x = np.ones((rows, 16), np.float32)
         close(both(kernel, x, np.zeros_like(x))[1], np.exp(x.astype(np.float64)))
+
+
+@pytest.mark.parametrize("profile", ["0.2", "master"])
+def test_a_cache_with_a_dynamic_number_of_blocks_is_updated_under_strict_profiles(profile):
+    @pypto.frontend.jit
+    def kernel(new: pypto.Tensor([4, 1, 1, 16], BF16), index: pypto.Tensor([4, 1], I32),
+               cache: pypto.Tensor([DYN, 8, 1, 16], BF16)):
+        for _ in pypto.loop(1, name="UPDATE", idx_name="u"):
+            pypto.set_vec_tile_shapes(4, 1, 1, 16)
+            cache.move(pypto.scatter_update(cache, -2, index, new))
+    for blocks in (2, 3):
+        cache = np.zeros((blocks, 8, 1, 16), ml_dtypes.bfloat16)
+        new = rng(blocks).standard_normal((4, 1, 1, 16)).astype(ml_dtypes.bfloat16)
+        index = np.array([[3], [0], [15], [9]], np.int32)
+        want = cache.copy()
+        want.reshape(-1, 16)[index[:, 0]] = new[:, 0, 0]
+        with pypto.config(profile=profile):
+            close(both(kernel, new, index, cache)[2].astype(np.float64), want.astype(np.float64))
