@@ -8,6 +8,8 @@ import pytest
 
 import pypto_sim as pypto
 from pypto_sim.cli import main
+from pypto_sim.commands.shared import write
+from pypto_sim.errors import PyptoKeyError
 from pypto_sim.strategies import catalogue, compare
 from pypto_sim.strategies.guide import CLAIMS, presets_to_run
 
@@ -215,6 +217,8 @@ def test_profile_refuses_a_folder_that_cannot_be_made_before_the_script_runs(tmp
     taken.write_text("a file")
     assert main(["profile", str(script), "-o", str(taken)]) == 2
     assert str(taken) in capsys.readouterr().err
+    with pytest.raises(PyptoKeyError, match="can be written"):
+        write(str(taken / "report.md"), "text")
 
 
 def test_module_entry_point():

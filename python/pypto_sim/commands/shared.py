@@ -92,7 +92,10 @@ def settings(pairs: list[str]) -> dict[str, str]:
 
 
 def write(path: str, text: str) -> None:
-    """Write a report; missing folders are made."""
+    """Write a report; missing folders are made. Raises PyptoKeyError where that is not possible."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise PyptoKeyError(f"{path}: {e.strerror}; give a file that can be written") from None
