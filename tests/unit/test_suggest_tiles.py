@@ -59,8 +59,11 @@ def test_tiles_that_do_not_fit_shrink_until_they_do():
 def test_cube_and_vector_sites_are_both_searched():
     args = spec(512, 512, dtype=F16), spec(512, 1024, dtype=F16), spec(512, 1024, dtype=F16)
     found = pypto.suggest_tiles(linear, *args)
-    assert {c.suggested.partition("(")[0] for c in found.changes} == {"set_cube_tile_shapes", "set_vec_tile_shapes"}
-    assert found.best.time_us < found.before.time_us
+    assert found.changes and found.best.time_us < found.before.time_us
+    with TileTrial() as trial:
+        linear.program(*args)
+    assert {type(site.tile) for site in trial.sites} == {CubeTile, tuple}
+    assert found.trials > 2 * len(trial.sites)
 
 
 def test_limit_of_trials():
@@ -95,6 +98,27 @@ def test_trial_replaces_only_its_site():
 def test_wrong_number_of_trials(wrong):
     with pytest.raises(pypto.PyptoError, match="trials must be an int"):
         pypto.suggest_tiles(rows_softmax, spec(8, 8), spec(8, 8), trials=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, "long", float("nan")])
+def test_wrong_number_of_seconds(wrong):
+    with pytest.raises(pypto.PyptoError, match="seconds must be a positive number"):
+        pypto.suggest_tiles(rows_softmax, spec(8, 8), spec(8, 8), seconds=wrong)
+
+
+def test_no_time_left():
+    found = pypto.suggest_tiles(rows_softmax, spec(1024, 512), spec(1024, 512), seconds=1e-9)
+    assert found.trials == 1 and not found.complete and found.changes == ()
+
+
+def test_search_from_small_cube_tiles_is_no_worse_than_a_usual_tile():
+    @pypto.frontend.jit
+    def product(x: pypto.Tensor([], F16), w: pypto.Tensor([], F16), y: pypto.Tensor([], F32), m=64, k=64, n=64):
+        pypto.set_cube_tile_shapes([m, m], [k, 4 * k], [n, n])
+        y[:] = pypto.matmul(x, w, F32)
+    args = spec(1024, 2048, dtype=F16), spec(2048, 2048, dtype=F16), spec(1024, 2048)
+    usual = pypto.estimate(product, *args, m=128, k=64, n=256)
+    assert pypto.suggest_tiles(product, *args).best.time_us <= usual.time_us
 
 
 def test_only_kernels():

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -118,4 +119,7 @@ def run(args: Any) -> int:
         for side, keys in only.items():
             if keys:
                 print(f"only in {side}: {', '.join(keys)}")
+    if not set(base) & set(new):
+        print("no key is in both files: nothing was compared", file=sys.stderr)
+        return 1
     return 1 if failed else 0

@@ -127,6 +127,10 @@ class Estimate:
         once = self.hbm_read_bytes
         if once and self.gm_read_bytes >= 1.05 * once:
             out.append(f"Every byte from HBM is read {self.gm_read_bytes / once:.1f} times by the tasks on average.")
+        if self.device_tasks > self.launches:
+            out.append(f"{self.device_tasks} device tasks run one after another, each of as many root functions as "
+                       "stitch_function_max_num allows (128 by default): do more per loop iteration, or raise it in "
+                       "runtime_options.")
         out += self._idle() + self._room() + self._tables()
         for title, items in (("Assumed", self.assumptions),
                              ("Inferred or fitted device numbers in use", self.assumed_numbers)):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,9 @@ from .estimate import estimate
 from .jit import Kernel
 
 LEAST_GAIN = 0.01        # a change has to save this share of the time, or as much GM traffic in the same time
+# m, k, n of usual cube tiles: (L0, L1), (L0, L1 of A, L1 of B), (L0, L1)
+USUAL = (((128, 128), (64, 256, 256), (256, 256)), ((256, 256), (64, 256, 256), (128, 128)),
+         ((128, 128), (128, 256, 256), (128, 128)), ((128, 256), (64, 128, 128), (256, 256)))
 UNIT = 16                # cube tiles are multiples of the fractal's side
 
 
@@ -56,8 +60,8 @@ class TileSuggestion:
         if self.changes:
             gain = "" if self.before is None else f", {self.before.time_us / self.best.time_us:.2f} times as fast"
             lines.append(("then", _numbers(self.best) + gain))
-        lines.append(("tried", f"{self.trials} tilings, {self.fitting} fit" + ("" if self.complete else
-                                                                            "; ended at the limit of trials")))
+        ended = "" if self.complete else "; ended at the limit of trials or seconds"
+        lines.append(("tried", f"{self.trials} tilings, {self.fitting} fit{ended}"))
         return lines
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,18 +76,21 @@ class TileSuggestion:
 
 
 def suggest_tiles(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = None, model: str | None = None,
-                  assume: Mapping[str, Any] | None = None, trials: int = 100, **scalars: Any) -> TileSuggestion:
+                  assume: Mapping[str, Any] | None = None, trials: int = 100, seconds: float = 60.0,
+                  **scalars: Any) -> TileSuggestion:
     """Search tile shapes that make `kernel(*args)` cheaper on `device`.
 
     Every call of `set_vec_tile_shapes`, `set_cube_tile_shapes` and `pypto.options` that the kernel reaches is a place
     whose tile may change; all operations under it get the same tile. From the kernel's own tiles (or, where those are
-    refused, from smaller ones that fit) one size at a time is doubled or halved as long as the predicted time falls.
+    refused, from smaller ones that fit) or from a usual cube tile, whichever is cheapest, one size at a time is doubled
+    or halved as long as the predicted time falls: the best of what was tried, not of all tilings.
     Time and GM traffic are those of `pypto_sim.estimate`, so its error band applies; results of reductions and products
     may differ in their last bits with other tiles.
 
     Parameters
     ----------
-    kernel, args, device, model, assume, scalars: as of `pypto_sim.estimate`. trials: tilings to price at most.
+    kernel, args, device, model, assume, scalars: as of `pypto_sim.estimate`. trials: tilings to price at most; seconds:
+    time after which no further tiling is tried.
 
     Returns
     -------
@@ -97,15 +104,18 @@ def suggest_tiles(kernel: Any, *args: Any, device: str | os.PathLike[str] | None
     if not isinstance(kernel, Kernel):
         raise PyptoTypeError("suggest_tiles: expected a kernel made by pypto.frontend.jit, "
                              f"got {type(kernel).__name__}")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise PyptoValueError(f"suggest_tiles: seconds must be a positive number, got {seconds!r}")
     if isinstance(trials, bool) or not isinstance(trials, int) or trials < 1:
         raise PyptoValueError(f"suggest_tiles: trials must be an int of at least 1, got {trials!r}")
     return _Search(kernel, lambda: estimate(kernel, *args, device=device, model=model, assume=assume, **scalars),
-                   trials).run()
+                   trials, seconds).run()
 
 
 class _Search:
-    def __init__(self, kernel: Kernel, price: Any, limit: int) -> None:
+    def __init__(self, kernel: Kernel, price: Any, limit: int, seconds: float) -> None:
         self.kernel, self.price, self.limit = kernel, price, limit
+        self.until = time.monotonic() + seconds
         self.seen: dict[tuple[tuple[TileSite, Any], ...], Estimate | PyptoError] = {}
         self.sites: dict[TileSite, None] = {}
 
@@ -122,6 +132,7 @@ class _Search:
             if found is None:
                 raise own
             at, best = found
+        at, best = self.usual(at, best)
         at, best, complete = self.descend(at, best)
         changes = tuple(TileChange(site.line, tile_text(site.tile), tile_text(tile)) for site, tile in at.items()
                         if tile != site.tile)
@@ -156,9 +167,25 @@ class _Search:
             found = self.cost(at)
             if isinstance(found, Estimate):
                 return at, found
-            if not progress or len(self.seen) >= self.limit:
+            if not progress or self.over():
                 return None
         return None
+
+    def over(self) -> bool:
+        """No further tiling is to be tried."""
+        return len(self.seen) >= self.limit or time.monotonic() > self.until
+
+    def usual(self, at: dict[TileSite, Any], best: Estimate) -> tuple[dict[TileSite, Any], Estimate]:
+        """Usual cube tiles in the place of one site's own."""
+        for site in [s for s in self.sites if isinstance(s.tile, CubeTile)]:
+            for m, k, n in USUAL:
+                if self.over():
+                    return at, best
+                tile = CubeTile(m, k, n, site.tile.split_k)
+                found = self.cost({**at, site: tile})
+                if isinstance(found, Estimate) and _better(found, best):
+                    at, best = {**at, site: tile}, found
+        return at, best
 
     def descend(self, at: dict[TileSite, Any], best: Estimate) -> tuple[dict[TileSite, Any], Estimate, bool]:
         """One size at a time, the first change that pays; until none does."""
@@ -167,7 +194,7 @@ class _Search:
             improved = False
             for site in list(self.sites):
                 for tile in _moves(at.get(site, site.tile)):
-                    if len(self.seen) >= self.limit:
+                    if self.over():
                         return at, best, False
                     found = self.cost({**at, site: tile})
                     if isinstance(found, Estimate) and _better(found, best):

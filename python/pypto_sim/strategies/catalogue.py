@@ -2,14 +2,13 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
 import types
 from pathlib import Path
 from typing import Any
 
 from ..errors import PyptoKeyError, PyptoTypeError
 from .base import unknown
+from .files import load_file
 
 OPERATORS = ("gelu", "rope", "attention", "moe_routing", "linear", "embedding", "repeat_kv", "mean")
 NAMES = ("OPERATOR", "STRATEGIES", "PRESETS", "CLAIMS", "golden")
@@ -34,16 +33,7 @@ def module(name: Any) -> Any:
 def _loaded(path: Path) -> types.ModuleType:
     if not path.is_file():
         raise PyptoKeyError(f"no such strategy module: {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = made
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        spec.loader.exec_module(made)
-    finally:
-        del sys.path[0]
-    return made
+    return load_file(path)
 
 
 def _complete(found: types.ModuleType) -> types.ModuleType:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import inspect
 import sys
 from collections import Counter
@@ -20,6 +19,7 @@ from .base import PHASES, Launch
 from .check import collected, reason_of
 from .comparison import compare
 from .complexity import complexity_of, operations_of
+from .files import load_file
 from .matching import matching_operator
 
 DYNAMIC_SIZE = 128     # size of an axis that neither the annotation nor the user fixes
@@ -33,19 +33,14 @@ def load(target: str) -> tuple[str, Any]:
         file, name = target, ""
     if not Path(file).is_file():
         raise PyptoKeyError(f"explore takes FILE.py:KERNEL; there is no file {file!r}")
-    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    sys.path.insert(0, str(Path(file).resolve().parent))
-    try:
-        with contextlib.redirect_stdout(sys.stderr):      # standard output is the report's
-            spec.loader.exec_module(module)
-    finally:
-        del sys.path[0]
+    with contextlib.redirect_stdout(sys.stderr):      # standard output is the report's
+        module = load_file(Path(file))
     kernels = {n: k for n, k in vars(module).items() if hasattr(k, "signature") and hasattr(k, "program")}
     if not name:
         raise PyptoKeyError(f"explore takes FILE.py:KERNEL; kernels of {file}: {', '.join(kernels) or 'none'}")
+    if name not in kernels and callable(getattr(module, name, None)):
+        raise PyptoKeyError(f"{name!r} of {file} is a function, not a kernel. If it makes one, write "
+                            f"`kernel = {name}(...)` at the top level of the file and explore that")
     if name not in kernels:
         raise PyptoKeyError(f"{file} has no kernel {name!r}; it has: {', '.join(kernels) or 'none'}")
     return file, kernels[name]

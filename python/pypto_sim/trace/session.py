@@ -79,13 +79,16 @@ def where(exc: BaseException) -> str:
     return found or user_line()
 
 
+_shown: dict[Any, Any] = {}        # warnings that were given, as the warnings module keeps them: once a line by default
+
+
 def warn(finding: Finding) -> None:
     """Raise a recorded warning as PyptoWarning at the user's line."""
     _, _, number = finding.line.rpartition(":")
     text = f"{message(finding.text, finding.line, finding.kernel)} [{finding.rule}]"
     warnings.warn_explicit(PyptoWarning(text, rule=finding.rule, line=finding.line, kernel=finding.kernel),
                            PyptoWarning, _files.get(finding.line, finding.line.rpartition(":")[0] or "<kernel>"),
-                           int(number) if number.isdigit() else 0)
+                           int(number) if number.isdigit() else 0, registry=_shown)
 
 
 class Session:

@@ -125,7 +125,11 @@ Idle idle_of(const Launch& launch) {
             core = times[t].end;
         }
     }
-    for (int64_t core : free) idle.no_task += std::max<int64_t>(0, launch.run.cycles - core);
+    for (int type = 0; type < 2; ++type) {              // a type of core without any task does not count
+        const auto begin = free.begin() + (type ? AIC_COUNT : 0), end = type ? free.end() : free.begin() + AIC_COUNT;
+        if (std::all_of(begin, end, [](int64_t until) { return until == 0; })) continue;
+        for (auto core = begin; core != end; ++core) idle.no_task += std::max<int64_t>(0, launch.run.cycles - *core);
+    }
     return idle;
 }
 

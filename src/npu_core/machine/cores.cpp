@@ -64,11 +64,15 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
     using Slot = std::pair<int64_t, int32_t>;   // free at, core or thread
     using Slots = std::priority_queue<Slot, std::vector<Slot>, std::greater<>>;
     std::vector<int64_t> thread_busy(threads, 0);
-    int64_t base = 0, first = -1, last = 0, critical = 0;
+    int64_t base = 0, first = -1, last = 0, critical = 0, no_task_aic = 0, no_task_aiv = 0;
     std::vector<char> used(static_cast<size_t>(chip.aic + chip.aiv), 0);
     for (size_t d = 0; d < work.size(); ++d) {
         const DeviceTask& tasks = work[d];
-        if (d > 0) base += stitch;
+        if (d > 0) {
+            base += stitch;
+            no_task_aic += stitch * chip.aic;
+            no_task_aiv += stitch * chip.aiv;
+        }
         const std::vector<int32_t> order = serving_order(tasks, leaves);
         const std::vector<int64_t> reads = shared_reads(tasks, order, leaves, chip, pools);
         Slots aic, aiv, servers;
@@ -126,10 +130,11 @@ Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTi
             }
         }
         for (Slots* cores : {&aic, &aiv})
-            for (; !cores->empty(); cores->pop()) run.idle.no_task += end_of_all - cores->top().first;
+            for (; !cores->empty(); cores->pop()) (cores == &aic ? no_task_aic : no_task_aiv) += end_of_all - cores->top().first;
         base = end_of_all;
         critical += longest;
     }
+    run.idle.no_task = (run.aic_busy ? no_task_aic : 0) + (run.aiv_busy ? no_task_aiv : 0);
     run.cycles = base;
     run.span = first < 0 ? 0 : last - first;
     run.critical = critical;

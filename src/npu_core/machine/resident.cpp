@@ -172,9 +172,10 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
         }
     }
     run.span = first < 0 ? 0 : run.cycles - first;
-    for (const CoreState& c : cores) {
-        run.cores_used += c.used;
-        run.idle.no_task += run.cycles - c.end;
+    for (size_t i = 0; i < cores.size(); ++i) {
+        run.cores_used += cores[i].used;
+        const bool cube = i < static_cast<size_t>(chip.aic);
+        if (cube ? run.aic_busy : run.aiv_busy) run.idle.no_task += run.cycles - cores[i].end;
     }
     return run;
 }

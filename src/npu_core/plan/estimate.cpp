@@ -130,6 +130,8 @@ public:
                 (tasks[me].core == Core::AIC ? totals_.miss_cube : totals_.miss_vector) += fresh;
                 tensors_[e.tensor].read += a.bytes;
             }
+            std::sort(waits.begin(), waits.end());
+            waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
             for (int32_t w : waits) {
                 tasks[w].successors.push_back(me);
                 ++tasks[me].predecessors;

@@ -29,6 +29,27 @@ int64_t Traffic::random_touch(Id tensor, int64_t bytes) {
     return fresh;
 }
 
+namespace {
+// What is left of a writer's window outside the window that another one has written since: boxes without overlap.
+void keep_outside(Writer w, const Shape& at, const Shape& shape, std::vector<Writer>& out) {
+    for (int i = 0; i < at.rank; ++i) {
+        const int64_t end = w.at[i] + w.shape[i], other_end = at[i] + shape[i];
+        if (w.at[i] < at[i]) {
+            out.push_back(w);
+            out.back().shape[i] = at[i] - w.at[i];
+            w.shape[i] = end - at[i];
+            w.at[i] = at[i];
+        }
+        if (end > other_end) {
+            out.push_back(w);
+            out.back().at[i] = other_end;
+            out.back().shape[i] = end - other_end;
+            w.shape[i] = other_end - w.at[i];
+        }
+    }
+}
+}  // namespace
+
 void Traffic::write(Id tensor, const Shape& at, const Shape& shape, int64_t task) {
     State& s = state_[tensor];
     if (!s.written) {
@@ -36,10 +57,19 @@ void Traffic::write(Id tensor, const Shape& at, const Shape& shape, int64_t task
         s.cell = shape;
         for (int i = 0; i < s.cell.rank; ++i) s.cell[i] = std::max<int64_t>(1, s.cell[i]);
     }
-    cells_of(s.cell, at, shape, [&](uint64_t key) {
+    cells_of(s.cell, at, shape, [&](uint64_t key, const Shape& cell) {
         std::vector<Writer>& list = s.cells[key];
-        std::erase_if(list, [&](const Writer& w) { return contains(at, shape, w.at, w.shape) || (w.task >> 40) != (task >> 40); });
-        list.push_back({at, shape, task});
+        std::vector<Writer> kept;
+        Shape corner = cell;                 // of the cell: a piece outside it is another cell's affair
+        for (int i = 0; i < cell.rank; ++i) corner[i] = cell[i] * s.cell[i];
+        for (const Writer& w : list) {
+            if ((w.task >> 40) != (task >> 40)) continue;
+            if (overlaps(w.at, w.shape, at, shape)) keep_outside(w, at, shape, kept);
+            else kept.push_back(w);
+        }
+        std::erase_if(kept, [&](const Writer& w) { return !overlaps(w.at, w.shape, corner, s.cell); });
+        kept.push_back({at, shape, task});
+        list = std::move(kept);
     });
 }
 

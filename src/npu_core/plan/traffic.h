@@ -59,7 +59,7 @@ private:
         while (true) {
             uint64_t h = 3;
             for (int i = 0; i < at.rank; ++i) h = mix(h, c[i]);
-            use(h);
+            use(h, c);
             int i = at.rank - 1;
             for (; i >= 0; --i) {
                 if (++c[i] <= hi[i]) break;
@@ -73,7 +73,7 @@ private:
 template <typename F> void Traffic::writers(Id tensor, const Shape& at, const Shape& shape, F&& use) const {
     const State& s = state_[tensor];
     if (!s.written) return;
-    cells_of(s.cell, at, shape, [&](uint64_t key) {
+    cells_of(s.cell, at, shape, [&](uint64_t key, const Shape&) {
         auto it = s.cells.find(key);
         if (it == s.cells.end()) return;
         for (const Writer& w : it->second)

@@ -57,7 +57,7 @@ struct Idle {
     int64_t predecessors = 0;     // a free core whose next task waits for others
     int64_t schedule = 0;         // a task that is ready waits for its core's dispatch
     int64_t bandwidth = 0;        // loads of a running task wait for shared L2 or HBM
-    int64_t no_task = 0;          // after a core's last task, and cores that get none
+    int64_t no_task = 0;          // after a core's last task, and cores of a type in use that get none
 
     // Before a task that is ready at `ready` and starts at `start` on a core that is free since `free`.
     void gap(int64_t free, int64_t ready, int64_t start) {
