@@ -51,6 +51,9 @@ constexpr double LN2_64 = 0x1.62e42fefa39efp-1;
 constexpr double LN2_HIGH64 = 0x1.62e42feep-1, LN2_LOW64 = 0x1.a39ef35793c76p-33;
 constexpr double MAGIC64 = 0x1.8p52;                         // adding it rounds to a whole number
 
+// The integer that adding `magic` rounded to; any number where the argument was out of range.
+NPU_INLINE L steps64(D t, D magic) { return (L)((UL)t - (UL)magic); }
+
 // exp(r) - 1 and n of exp(x) = 2^n exp(r); |x| < 2^20 or NaN.
 struct Reduced64 { D less_one; L n; };
 NPU_INLINE Reduced64 exp_reduced(D x) {
@@ -58,9 +61,9 @@ NPU_INLINE Reduced64 exp_reduced(D x) {
                             0x1.6c166b8f94446p-10, 0x1.a019c3324fe13p-13, 0x1.a137426f16cfcp-16, 0x1.72ada50a7cd68p-19};
     const D magic = splat64(MAGIC64), t = x * splat64(1 / LN2_64) + magic, n = t - magic;
     const D r = (x - n * splat64(LN2_HIGH64)) - n * splat64(LN2_LOW64);
-    return {r + (r * r) * polynomial(q, r), (L)t - (L)magic};
+    return {r + (r * r) * polynomial(q, r), steps64(t, magic)};
 }
-NPU_INLINE D power_of_two(L n) { return (D)((n + 1023) << 52); }   // -1022 <= n <= 1023
+NPU_INLINE D power_of_two(L n) { return (D)(((UL)n + uint64_t(1023)) << 52); }   // -1022 <= n <= 1023
 NPU_INLINE D clamp64(D x, double low, double high) {               // NaN stays
     x = select(x > splat64(high), splat64(high), x);
     return select(x < splat64(low), splat64(low), x);
@@ -133,7 +136,7 @@ NPU_INLINE Angle angle(D x) {
     const D r = ((x - n * splat64(0x1.921fb544p+0)) - n * splat64(0x1.0b4611a6p-34)) - n * splat64(0x1.3198a2e037073p-69);
     const D z = r * r;
     return {r + (r * z) * polynomial(ps, z), (splat64(1.0) - splat64(0.5) * z) + (z * z) * polynomial(pc, z),
-            (L)t - (L)magic};
+            steps64(t, magic)};
 }
 NPU_INLINE D turned(const Angle& a, L quadrant) {             // sin, with the quadrant counted from there
     const D y = select((quadrant & 1) != 0, a.cos, a.sin);
@@ -145,7 +148,7 @@ NPU_INLINE D sin64(D x) {
 }
 NPU_INLINE D cos64(D x) {
     const Angle a = angle(x);
-    return turned(a, a.quadrant + 1);
+    return turned(a, (L)((UL)a.quadrant + uint64_t(1)));
 }
 NPU_INLINE D tan64(D x) {
     const Angle a = angle(x);
@@ -257,7 +260,7 @@ NPU_INLINE D pow_positive(D x, D y) {
     const D total = clamp64(high + low, -400.0, 400.0), magic = splat64(MAGIC64), t = total + magic, n = t - magic;
     const D near = select(abs64(high + low) < splat64(400.0), (high - n) + low, splat64(0.0));
     const Reduced64 e = exp_reduced(near * splat64(LN2_64));
-    const D p = power_of_two((L)t - (L)magic + e.n);
+    const D p = power_of_two((L)((UL)steps64(t, magic) + (UL)e.n));
     return p + p * e.less_one;
 }
 
