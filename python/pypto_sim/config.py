@@ -10,7 +10,7 @@ import difflib
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from .device import Device
@@ -115,7 +115,7 @@ def active(jit_options: Mapping[str, Any] | None = None) -> Config:
     global _environment
     if _environment is None:
         _environment = from_environment()
-    return replace(Config(), **{**_environment, **_shared, **_own(), **(jit_options or {})})
+    return Config(**{**_environment, **_shared, **_own(), **(jit_options or {})})
 
 
 class _Restore:

@@ -102,6 +102,15 @@ void check_reductions(const char* isa, const std::vector<float>& x) {
         CHECK(std::isnan(t.row_max(with_nan.data(), n)), "%s NaN in %ld", isa, static_cast<long>(n));
         CHECK(std::isnan(t.row_min(with_nan.data(), n)), "%s NaN in %ld", isa, static_cast<long>(n));
     }
+    for (int64_t repeats = 1; repeats <= 32; repeats *= 2) {        // values near 1: no product leaves the range
+        std::vector<float> near_one, halves;
+        for (int64_t i = 0; i < 64 * repeats; ++i) near_one.push_back(1.0f + std::fmod(std::fabs(x[i % x.size()]), 1.0f) / 64);
+        halves = near_one;
+        for (size_t half = halves.size() / 2; half >= 1; half /= 2)
+            for (size_t i = 0; i < half; ++i) halves[i] *= halves[i + half];
+        CHECK(bits_of(t.row_product(near_one.data(), repeats)) == bits_of(halves[0]), "%s row_product of %ld repeats", isa,
+              static_cast<long>(repeats));
+    }
     const float zeros[] = {-0.0f, -0.0f, -0.0f};
     CHECK(bits_of(t.row_sum(zeros, 3)) == 0x80000000u, "%s sum of negative zeros", isa);
 }

@@ -206,6 +206,10 @@ def test_run_profile_explore_and_diff(tmp_path, capsys):
     for wrong in ("-3", "nan", "much"):
         assert main(["diff", str(base), str(new), f"--fail-over={wrong}"]) == 2
         assert "at least 0" in capsys.readouterr().err
+    slower["launches"][0]["kernel"] = "renamed_kernel"
+    new.write_text(json.dumps(slower))
+    assert main(["diff", str(base), str(new)]) == 1                    # a budget that nothing is held against
+    assert "nothing was compared" in capsys.readouterr().err
     new.write_text('{"launches": [{"kernel": "k"}]}')
     assert main(["diff", str(base), str(new)]) == 2
     assert "'estimate'" in capsys.readouterr().err

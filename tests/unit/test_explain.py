@@ -134,3 +134,26 @@ def test_core_time_adds_up(rows, model):
     assert "Core time: " in e.explain()
     if rows == 64:                                    # fewer tasks than cores: the second kind waits for the first
         assert idle["predecessor"] > 0 and "waiting for earlier tasks" in e.explain()
+
+
+def test_device_tasks_that_follow_one_another_are_explained():
+    @pypto.frontend.jit
+    def rows(x: pypto.Tensor([], F32), y: pypto.Tensor([], F32)):
+        pypto.set_vec_tile_shapes(1, 64)
+        for i in pypto.loop(x.shape[0]):
+            pypto.assemble(pypto.exp(pypto.view(x, [1, 64], [i, 0])), [i, 0], y)
+    many, few = (pypto.estimate(rows, spec(n, 64), spec(n, 64)) for n in (300, 100))
+    assert many.device_tasks == 3 and "3 device tasks run one after another" in many.explain()
+    assert few.device_tasks == 1 and "one after another" not in few.explain()
+
+
+def test_arguments_that_are_read_again():
+    @pypto.frontend.jit(pass_options={"cube_l1_reuse_setting": {-1: 1}})
+    def product(x: pypto.Tensor([], F16), w: pypto.Tensor([], F16), y: pypto.Tensor([], F32)):
+        pypto.set_cube_tile_shapes([64, 64], [64, 64], [128, 128])
+        y[:] = pypto.matmul(x, w, F32)
+    # 4 x 2 output tiles: x is read twice, w four times, both are 32 KiB
+    again = pypto.estimate(product, spec(256, 64, dtype=F16), spec(64, 256, dtype=F16), spec(256, 256))
+    assert "Tasks read every byte of the arguments 3.0 times on average" in again.explain()
+    once = pypto.estimate(product, spec(64, 64, dtype=F16), spec(64, 128, dtype=F16), spec(64, 128))
+    assert "every byte of the arguments" not in once.explain()

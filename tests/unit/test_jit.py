@@ -6,6 +6,8 @@ import itertools
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import types
 import warnings
@@ -638,3 +640,22 @@ def test_function_context():
     assert np.array_equal(data, want)
     with pytest.raises(RuntimeError, match="kernel"):
         a + 1.0
+
+
+def test_a_warning_is_given_once_a_line(tmp_path):
+    script = tmp_path / "often.py"
+    script.write_text("""
+import numpy as np
+import pypto_sim as pypto
+
+@pypto.frontend.jit
+def doubled(x: pypto.Tensor([], pypto.DT_FP32), y: pypto.Tensor([], pypto.DT_FP32)):
+    y[:] = x * 2.0                      # no tile is set
+
+for size in (8, 16):                    # two signatures, two traces
+    for _ in range(3):
+        doubled(np.ones((size, 8), np.float32), np.zeros((size, 8), np.float32))
+""")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    shown = [line for line in done.stderr.splitlines() if "tile.vec_unset" in line]
+    assert len(shown) == len(set(shown)) == 2          # their texts name the tiles; each once

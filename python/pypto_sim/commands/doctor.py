@@ -10,7 +10,7 @@ from typing import Any
 from . import shared
 
 NAME, HELP = "doctor", "print instruction set, threads, versions and device tables"
-PACKAGES = ("pypto_sim", "numpy", "ml_dtypes", "rich", "torch", "jinja2", "matplotlib")
+PACKAGES = ("pypto_sim", "numpy", "ml_dtypes", "rich", "torch")
 
 
 def arguments(parser: Any) -> None:

@@ -124,9 +124,10 @@ class Estimate:
         busiest = max(PIPES, key=lambda p: self.pipe_busy_cycles.get(p, 0))
         if self.pipe_busy_cycles.get(busiest):
             out.append(f"Busiest pipe over all tasks: {busiest} ({WHY[busiest]}).")
-        once = self.hbm_read_bytes
-        if once and self.gm_read_bytes >= 1.05 * once:
-            out.append(f"Every byte from HBM is read {self.gm_read_bytes / once:.1f} times by the tasks on average.")
+        read = [t for t in self.breakdown.tensors if t.kind == "argument" and t.read_bytes]
+        if (once := sum(t.size_bytes for t in read)) and sum(t.read_bytes for t in read) >= 1.05 * once:
+            out.append(f"Tasks read every byte of the arguments {sum(t.read_bytes for t in read) / once:.1f} times on "
+                       "average.")
         if self.device_tasks > self.launches:
             out.append(f"{self.device_tasks} device tasks run one after another, each of as many root functions as "
                        "stitch_function_max_num allows (128 by default): do more per loop iteration, or raise it in "

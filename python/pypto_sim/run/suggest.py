@@ -124,7 +124,7 @@ class _Search:
         refused, before, at = "", None, {}
         if isinstance(own, Estimate):
             before = best = own
-        elif not self.sites or not getattr(own, "rule", "") or not _tile_fault(own):
+        elif not self.sites:
             raise own
         else:
             refused = str(own)
@@ -141,8 +141,7 @@ class _Search:
 
     def cost(self, changes: Mapping[TileSite, Any]) -> Estimate | PyptoError:
         """Estimate with `changes`, or why they are refused."""
-        key = tuple((site, tile) for site, tile in changes.items() if tile != site.tile)
-        key = tuple(sorted(key, key=str))
+        key = tuple(sorted(((site, tile) for site, tile in changes.items() if tile != site.tile), key=str))
         if key not in self.seen:
             with TileTrial(dict(key)) as trial:
                 try:
@@ -213,7 +212,7 @@ def _better(new: Estimate, old: Estimate) -> bool:
 def _tile_fault(error: PyptoError) -> bool:
     """Would another tile cure it?"""
     rule = getattr(error, "rule", None) or ""
-    return rule == "capacity" or rule.startswith(("capacity", "tile."))
+    return rule.startswith(("capacity", "tile."))
 
 
 def _numbers(e: Estimate) -> str:

@@ -55,11 +55,15 @@ def chain_values(f: types.FunctionType) -> tuple[Hashable, ...]:
     chains = code_chains(f.__code__)
     if not chains:
         return ()
+    package = sys.modules[__name__.partition(".")[0]]     # its names stay what they are
     cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
     out = []
     for captured, name, steps in chains:
         try:
             x = cells[name].cell_contents if captured else f.__globals__[name]
+            if x is package:
+                out.append(None)
+                continue
             for kind, step in steps:
                 x = _step(x, kind, step)
             out.append(plain(x))

@@ -65,6 +65,7 @@ struct KernelTable {
     // 64 lanes, pairwise over repeats, then one cross-lane tree: lane i with i + 32, i + 16, ... (isa/reduce.cpp);
     // 0 for n = 0
     float (*row_sum)(const float* x, int64_t n);
+    float (*row_product)(const float* x, int64_t repeats);   // of 64 floats; a power of two
     float (*row_max)(const float* x, int64_t n);   // NaN propagates (as the default NaN); n >= 1
     float (*row_min)(const float* x, int64_t n);
     // Scratch for packing is owned by the kernel (thread local). Rows [m_begin, m_end) only, so that threads can share

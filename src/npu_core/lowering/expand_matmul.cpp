@@ -6,21 +6,6 @@
 namespace npu::lowering {
 namespace {
 
-Shape shape2(int64_t rows, int64_t columns) {
-    Shape s;
-    s.rank = 2;
-    s[0] = rows;
-    s[1] = columns;
-    return s;
-}
-
-Offset offset2(int64_t row, int64_t column) {
-    Offset o = zero_offset(2);
-    o.d[0].at = row;
-    o.d[1].at = column;
-    return o;
-}
-
 // One operand: L1 tiles in its stored orientation, L0 tiles cut from them.
 struct Operand {
     Ref whole;

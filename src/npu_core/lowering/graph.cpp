@@ -10,6 +10,21 @@ Offset zero_offset(int rank) {
     return o;
 }
 
+Shape shape2(int64_t rows, int64_t columns) {
+    Shape s;
+    s.rank = 2;
+    s[0] = rows;
+    s[1] = columns;
+    return s;
+}
+
+Offset offset2(int64_t row, int64_t column) {
+    Offset o = zero_offset(2);
+    o.d[0].at = row;
+    o.d[1].at = column;
+    return o;
+}
+
 int32_t Graph::add_raw(const Shape& shape, DType dtype) {
     raws.push_back({shape, dtype});
     return int32_t(raws.size()) - 1;

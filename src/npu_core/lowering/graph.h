@@ -36,6 +36,8 @@ struct Offset {
     }
 };
 Offset zero_offset(int rank);
+Shape shape2(int64_t rows, int64_t columns);
+Offset offset2(int64_t row, int64_t column);
 
 struct Symbol {
     std::string text;

@@ -1,27 +1,13 @@
 // Matrix products: plain, batched, split along k.
 #include <algorithm>
 
+#include "npu_core/lowering/leaf.h"
 #include "npu_core/lowering/op_forms.h"
 
 namespace npu::lowering {
 namespace {
 
-constexpr int64_t UB_CAPACITY_BYTES = 196608, SPLIT_TILE = 128;
-
-Shape shape2(int64_t rows, int64_t columns) {
-    Shape s;
-    s.rank = 2;
-    s[0] = rows;
-    s[1] = columns;
-    return s;
-}
-
-Offset offset2(int64_t row, int64_t column) {
-    Offset o = zero_offset(2);
-    o.d[0].at = row;
-    o.d[1].at = column;
-    return o;
-}
+constexpr int64_t SPLIT_TILE = 128;
 
 struct Product {
     TensorGraphBuilder& b;
@@ -59,7 +45,7 @@ struct Product {
             parts.push_back(sum);
         }
         const TileShapes& t = b.tiles();
-        b.set_vec_tile(2 * t.m * t.n * 4 <= UB_CAPACITY_BYTES ? shape2(t.m, t.n) : shape2(SPLIT_TILE, SPLIT_TILE));
+        b.set_vec_tile(2 * t.m * t.n * 4 <= UB_BYTES ? shape2(t.m, t.n) : shape2(SPLIT_TILE, SPLIT_TILE));
         const bool cast = b.graph().tensors[out].dtype != wide(a);
         int32_t sum = parts[0];
         for (size_t i = 1; i < parts.size(); ++i) {

@@ -13,6 +13,5 @@ struct LoweringOptions {
 };
 
 LoweringOptions lowering_options(const std::string& json);
-int32_t scope_of(const std::string& json);    // sg_set_scope; -1: none
 
 }  // namespace npu::lowering

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "npu_core/lowering/options.h"
+#include "npu_core/program/pass_options.h"
 
 namespace npu::lowering {
 
@@ -199,7 +199,7 @@ void TensorGraphBuilder::step(const PathStep& s) {
             tile_ = op.tile;
             const std::string& options = op.options == NONE ? root_.options : p_.options[op.options];
             if (root_.options.empty()) root_.options = options;
-            scope_ = scope_of(options);
+            scope_ = scope_option(options);
             emit_program_op(*this, op);
             break;
         }

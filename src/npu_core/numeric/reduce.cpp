@@ -68,30 +68,27 @@ int64_t pair_tree(float* x, int64_t length, int64_t tile, int64_t width, Binary 
     return std::min(tile, length);
 }
 
-// Product of N elements by halving.
-template <int N> float halved(float* x) {
-    for (int i = 0; i < N / 2; ++i) x[i] *= x[i + N / 2];
-    if constexpr (N > 2) return halved<N / 2>(x);
-    else return x[0];
-}
+constexpr int64_t LANES = 64;
+
+// A length that halving leaves whole down to the kernels' 64 lanes.
+bool halves_to_lanes(int64_t n) { return n >= LANES && n % LANES == 0 && (n & (n - 1)) == 0; }
+
+float one_nan(float y) { return y == y ? y : std::numeric_limits<float>::quiet_NaN(); }   // which of several NaNs comes through differs between ISA levels
 
 float row_in_tile(float* x, int64_t n, Opcode code, bool interpreter) {
     const KernelTable& k = kernels();
-    if (code == Opcode::SUM) {
-        const float y = interpreter ? interpreter_row_sum(x, n) : k.row_sum(x, n);
-        return y == y ? y : std::numeric_limits<float>::quiet_NaN();  // which of several NaNs comes through differs between ISA levels
-    }
+    if (code == Opcode::SUM) return one_nan(interpreter ? interpreter_row_sum(x, n) : k.row_sum(x, n));
     if (code == Opcode::AMAX) return k.row_max(x, n);
     if (code == Opcode::AMIN) return k.row_min(x, n);
-    while (n > 64) {                                    // product: halving
+    while (n > LANES && !halves_to_lanes(n)) {
         const int64_t half = (n + 1) / 2;
         k.binary[static_cast<int>(Binary::MUL)](x, x + half, x, n - half);
         n = half;
     }
-    if (n == 64) return halved<64>(x);
+    if (halves_to_lanes(n)) return one_nan(k.row_product(x, n / LANES));
     for (; n > 1; n = (n + 1) / 2)                      // short rows: without the calls
         for (int64_t i = 0, half = (n + 1) / 2; i < n - half; ++i) x[i] *= x[i + half];
-    return x[0];
+    return one_nan(x[0]);
 }
 
 // Index of the outer axes (all but `skip_a`, `skip_b`) from a running number, as offsets into x and y.
@@ -154,7 +151,8 @@ void fold_all(Opcode code, const Operand& x, const Geometry& g, const Outer& out
 void fp32_rows(Opcode code, const Operand& x, const Geometry& g, const Outer& outer, DType to, char* y) {
     const int to_size = dtype_size_bytes(to);
     const bool tiled = g.length > g.tile;
-    const bool in_place = x.dtype == DType::F32 && x.stride[g.axis] == 1 && !tiled && code != Opcode::PROD;
+    const bool in_place = x.dtype == DType::F32 && x.stride[g.axis] == 1 && !tiled &&
+                          (code != Opcode::PROD || halves_to_lanes(g.length));
     parallel_ranges(outer.total(), static_cast<double>(outer.total()) * (10 + 0.3 * static_cast<double>(g.length)),
         [&](int64_t b, int64_t e) {
         std::vector<float> row(in_place ? 0 : static_cast<size_t>(g.length));
@@ -249,7 +247,6 @@ void Machine::reduce(const Op& op) {
     const Operand x = operand(op, 0);
     const int rank = x.shape.rank, last = rank - 1;
     Geometry g{static_cast<int>(int_arg(op, 0)), 0, 0, x.valid[last], p_.numerics == Numerics::V0_2_0};
-    const bool keepdim = int_arg(op, 1) != 0;
     require(g.axis >= 0 && g.axis < rank, "reduction: axis out of range");
     g.length = g.tile = x.valid[g.axis];
     if (op.tile != NONE) {
@@ -264,7 +261,6 @@ void Machine::reduce(const Op& op) {
     Shape valid = y_shape;
     const bool drops = y_shape.rank == rank - 1;
     require(drops || (y_shape.rank == rank && y_shape[g.axis] == 1), "reduction: result rank does not fit");
-    (void)keepdim;
     for (int i = 0, o = 0; i < rank; ++i) {
         if (i == g.axis) {
             if (!drops) valid[o++] = 1;

@@ -3,6 +3,7 @@
 // A row is cut into repeats of 64 lanes, as the vector unit does it. Sum: repeats are added pairwise (neighbours first,
 // an odd one waits for its turn), then the 64 lanes in halves: lane i with lane i + 32, + 16, ... + 1. A lane missing
 // in the last repeat counts as -0, which changes no sum. Max and min: lanes in order over the repeats, then halves.
+// Product: by halving the row, so repeat k with repeat k + half of them, and so on, then the lanes in halves.
 #include "npu_core/kernels/isa/simd.h"
 #include "npu_core/kernels/isa/tables.h"
 
@@ -75,6 +76,28 @@ float row_sum(const float* x, int64_t n) {
     return across(sum, [](auto a, auto b) { return a + b; });
 }
 
+// `repeats` is a power of two. Taken in bit-reversed order, halving is the pairing of neighbours.
+float row_product(const float* x, int64_t repeats) {
+    Lanes waiting[48];                            // waiting[i] covers the repeats of bit i of `done`
+    int depth = 0;
+    uint64_t place = 0;
+    for (uint64_t done = 0; done < static_cast<uint64_t>(repeats); ++done) {
+        Lanes product = load_lanes(x + place * LANES);
+        for (uint64_t d = done; d & 1; d >>= 1) {
+            const Lanes& first = waiting[--depth];
+            for (int i = 0; i < VECTORS; ++i) product.v[i] = first.v[i] * product.v[i];
+        }
+        waiting[depth++] = product;
+        uint64_t carry = static_cast<uint64_t>(repeats) >> 1;   // the next number with its bits reversed
+        while (place & carry) {
+            place ^= carry;
+            carry >>= 1;
+        }
+        place |= carry;
+    }
+    return across(waiting[0], [](auto a, auto b) { return a * b; });
+}
+
 template <bool MAX>
 float row_extreme(const float* x, int64_t n) {
     const float worst = MAX ? -__builtin_inff() : __builtin_inff();
@@ -101,6 +124,7 @@ float row_extreme(const float* x, int64_t n) {
 
 void fill_reduce(KernelTable& t) {
     t.row_sum = row_sum;
+    t.row_product = row_product;
     t.row_max = row_extreme<true>;
     t.row_min = row_extreme<false>;
 }
