@@ -11,6 +11,8 @@ namespace npu::machine {
 
 namespace {
 
+int64_t whole(double cycles) { return static_cast<int64_t>(cycles + 0.5); }
+
 // Position of every task: by earliest start in nominal cycles, then the longest first, then as listed. Predecessors come
 // first. Long tasks first: the end does not hang on which of several small ones happens to be listed last.
 std::vector<int32_t> serving_order(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves) {
@@ -53,93 +55,107 @@ std::vector<int64_t> shared_reads(const DeviceTask& tasks, const std::vector<int
 
 }  // namespace
 
-Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
-                   const DispatchCost& cost, const Pools& pools, std::vector<std::vector<TaskTime>>* times) {
-    Run run;
-    if (times) times->resize(work.size());
+DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
+                         const DispatchCost& cost, const Pools& pools, std::vector<TaskTime>* times) {
+    DeviceRun run;
     const int threads = std::max(1, cost.threads);
-    auto whole = [](double x) { return static_cast<int64_t>(x + 0.5); };
     const int64_t dispatch = whole(cost.dispatch), pickup = whole(cost.pickup), completion = whole(cost.completion),
-                  resolve = whole(cost.resolve), stitch = whole(cost.stitch);
+                  resolve = whole(cost.resolve);
     using Slot = std::pair<int64_t, int32_t>;   // free at, core or thread
     using Slots = std::priority_queue<Slot, std::vector<Slot>, std::greater<>>;
-    std::vector<int64_t> thread_busy(threads, 0);
-    int64_t base = 0, first = -1, last = 0, critical = 0, no_task_aic = 0, no_task_aiv = 0;
-    std::vector<char> used(static_cast<size_t>(chip.aic + chip.aiv), 0);
-    for (size_t d = 0; d < work.size(); ++d) {
-        const DeviceTask& tasks = work[d];
-        if (d > 0) {
-            base += stitch;
-            no_task_aic += stitch * chip.aic;
-            no_task_aiv += stitch * chip.aiv;
+    run.thread_busy.assign(static_cast<size_t>(threads), 0);
+    run.used.assign(static_cast<size_t>(chip.aic + chip.aiv), 0);
+    const std::vector<int32_t> order = serving_order(tasks, leaves);
+    const std::vector<int64_t> reads = shared_reads(tasks, order, leaves, chip, pools);
+    Slots aic, aiv, servers;
+    for (int32_t c = 0; c < chip.aic; ++c) aic.emplace(0, c);
+    for (int32_t c = 0; c < chip.aiv; ++c) aiv.emplace(0, c);
+    for (int32_t t = 0; t < threads; ++t) servers.emplace(0, t);
+    if (times) times->resize(tasks.size());
+    std::vector<int64_t> ready_at(tasks.size(), 0), depth(tasks.size(), 0);
+    for (int32_t t : order) {
+        const Task& task = tasks[t];
+        const int64_t r = ready_at[t];
+        int64_t end = r, chain = depth[t];
+        if (task.leaf >= 0) {
+            const bool cube = task.core == cost::Core::AIC;
+            Slots& cores = cube ? aic : aiv;
+            const auto [free, core] = cores.top();
+            cores.pop();
+            const auto [served, thread] = servers.top();
+            servers.pop();
+            const int64_t begin = std::max({r, free, served});
+            const int64_t cycles = cycles_with(leaves[task.leaf], reads[t]);
+            int64_t edges = 0;   // a hub is a counter, not a task to be queued
+            for (int32_t s : task.successors) edges += tasks[s].leaf >= 0;
+            const int64_t serve = dispatch + completion + resolve * edges;
+            // a thread that waits for a core serves others meanwhile
+            servers.emplace(std::max(served, r) + serve, thread);
+            run.thread_busy[thread] += serve;
+            const int64_t start = begin + dispatch + pickup;
+            end = start + cycles;
+            run.idle.gap(free, r, start);
+            run.idle.bandwidth += cycles - leaves[task.leaf].cycles;
+            if (times) (*times)[static_cast<size_t>(t)] = {cube ? core : chip.aic + core, start, end};
+            cores.emplace(end, core);
+            run.used[static_cast<size_t>(cube ? core : chip.aic + core)] = 1;
+            (cube ? run.aic_busy : run.aiv_busy) += cycles;
+            if (run.first < 0 || start < run.first) run.first = start;
+            run.last = std::max(run.last, end);
+            end += completion;
+            chain += cycles;
         }
-        const std::vector<int32_t> order = serving_order(tasks, leaves);
-        const std::vector<int64_t> reads = shared_reads(tasks, order, leaves, chip, pools);
-        Slots aic, aiv, servers;
-        for (int32_t c = 0; c < chip.aic; ++c) aic.emplace(base, c);
-        for (int32_t c = 0; c < chip.aiv; ++c) aiv.emplace(base, c);
-        if (times) (*times)[d].resize(tasks.size());
-        for (int32_t t = 0; t < threads; ++t) servers.emplace(base, t);
-        std::vector<int64_t> ready_at(tasks.size(), base), depth(tasks.size(), 0);
-        int64_t end_of_all = base, longest = 0;
-        for (int32_t t : order) {
-            const Task& task = tasks[t];
-            const int64_t r = ready_at[t];
-            int64_t end = r, chain = depth[t];
-            if (task.leaf >= 0) {
-                const bool cube = task.core == cost::Core::AIC;
-                Slots& cores = cube ? aic : aiv;
-                const auto [free, core] = cores.top();
-                cores.pop();
-                const auto [served, thread] = servers.top();
-                servers.pop();
-                const int64_t begin = std::max({r, free, served});
-                const int64_t cycles = cycles_with(leaves[task.leaf], reads[t]);
-                int64_t edges = 0;   // a hub is a counter, not a task to be queued
-                for (int32_t s : task.successors) edges += tasks[s].leaf >= 0;
-                const int64_t serve = dispatch + completion + resolve * edges;
-                // a thread that waits for a core serves others meanwhile
-                servers.emplace(std::max(served, r) + serve, thread);
-                thread_busy[thread] += serve;
-                const int64_t start = begin + dispatch + pickup;
-                end = start + cycles;
-                run.idle.gap(free, r, start);
-                run.idle.bandwidth += cycles - leaves[task.leaf].cycles;
-                if (times) (*times)[d][static_cast<size_t>(t)] = {cube ? core : chip.aic + core, start, end};
-                cores.emplace(end, core);
-                used[static_cast<size_t>(cube ? core : chip.aic + core)] = 1;
-                (cube ? run.aic_busy : run.aiv_busy) += cycles;
-                if (first < 0 || start < first) first = start;
-                last = std::max(last, end);
-                end += completion;
-                chain += cycles;
-            }
-            longest = std::max(longest, chain);
-            end_of_all = std::max(end_of_all, end);
-            // A task's owner queues its successors one by one; all threads share the fan-out of a hub, and the tasks behind
-            // the hub in front of a DeviceTask are queued before it is submitted.
-            const bool first_hub = task.leaf < 0 && r == base;
-            int64_t delay = 0, count = 0;
-            if (task.leaf < 0 && !first_hub)
-                for (int64_t& busy : thread_busy) busy += resolve * static_cast<int64_t>(task.successors.size()) / threads;
-            for (int32_t s : task.successors) {
-                if (first_hub || tasks[s].leaf < 0) delay = 0;
-                else delay = task.leaf >= 0 ? delay + resolve : resolve * (count++ / threads + 1);
-                ready_at[s] = std::max(ready_at[s], end + delay);
-                depth[s] = std::max(depth[s], chain);
-            }
+        run.critical = std::max(run.critical, chain);
+        run.cycles = std::max(run.cycles, end);
+        // A task's owner queues its successors one by one; all threads share the fan-out of a hub, and the tasks behind
+        // the hub in front of a DeviceTask are queued before it is submitted.
+        const bool first_hub = task.leaf < 0 && r == 0;
+        int64_t delay = 0, count = 0;
+        if (task.leaf < 0 && !first_hub)
+            for (int64_t& busy : run.thread_busy) busy += resolve * static_cast<int64_t>(task.successors.size()) / threads;
+        for (int32_t s : task.successors) {
+            if (first_hub || tasks[s].leaf < 0) delay = 0;
+            else delay = task.leaf >= 0 ? delay + resolve : resolve * (count++ / threads + 1);
+            ready_at[s] = std::max(ready_at[s], end + delay);
+            depth[s] = std::max(depth[s], chain);
         }
-        for (Slots* cores : {&aic, &aiv})
-            for (; !cores->empty(); cores->pop()) (cores == &aic ? no_task_aic : no_task_aiv) += end_of_all - cores->top().first;
-        base = end_of_all;
-        critical += longest;
     }
-    run.idle.no_task = (run.aic_busy ? no_task_aic : 0) + (run.aiv_busy ? no_task_aiv : 0);
-    run.cycles = base;
-    run.span = first < 0 ? 0 : last - first;
-    run.critical = critical;
-    run.dispatch_busy = *std::max_element(thread_busy.begin(), thread_busy.end());
-    run.cores_used = static_cast<int>(std::count(used.begin(), used.end(), 1));
+    for (Slots* cores : {&aic, &aiv})
+        for (; !cores->empty(); cores->pop()) (cores == &aic ? run.no_task_aic : run.no_task_aiv) += run.cycles - cores->top().first;
+    return run;
+}
+
+Sequence::Sequence(const plan::Chip& chip, const DispatchCost& cost)
+    : chip_(chip), stitch_(whole(cost.stitch)), thread_busy_(static_cast<size_t>(std::max(1, cost.threads)), 0),
+      used_(static_cast<size_t>(chip.aic + chip.aiv), 0) {}
+
+void Sequence::add(const DeviceRun& one, int64_t times) {
+    if (times <= 0) return;
+    const int64_t stitches = empty_ ? times - 1 : times, start = next_start();
+    empty_ = false;
+    if (one.first >= 0) {
+        if (first_ < 0) first_ = start + one.first;
+        last_ = start + (times - 1) * (one.cycles + stitch_) + one.last;
+    }
+    run_.cycles = start + times * one.cycles + (times - 1) * stitch_;
+    run_.idle.predecessors += times * one.idle.predecessors;
+    run_.idle.schedule += times * one.idle.schedule;
+    run_.idle.bandwidth += times * one.idle.bandwidth;
+    no_task_aic_ += times * one.no_task_aic + stitches * stitch_ * chip_.aic;
+    no_task_aiv_ += times * one.no_task_aiv + stitches * stitch_ * chip_.aiv;
+    run_.aic_busy += times * one.aic_busy;
+    run_.aiv_busy += times * one.aiv_busy;
+    run_.critical += times * one.critical;
+    for (size_t t = 0; t < thread_busy_.size(); ++t) thread_busy_[t] += times * one.thread_busy[t];
+    for (size_t c = 0; c < used_.size(); ++c) used_[c] |= one.used[c];
+}
+
+Run Sequence::finish() const {
+    Run run = run_;
+    run.idle.no_task = (run.aic_busy ? no_task_aic_ : 0) + (run.aiv_busy ? no_task_aiv_ : 0);
+    run.span = first_ < 0 ? 0 : last_ - first_;
+    run.dispatch_busy = *std::max_element(thread_busy_.begin(), thread_busy_.end());
+    run.cores_used = static_cast<int>(std::count(used_.begin(), used_.end(), 1));
     return run;
 }
 

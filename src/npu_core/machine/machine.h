@@ -62,9 +62,37 @@ struct TaskTime {
 // List schedule over the cores with dispatch, completion and resolve cost per task on the owning AICPU thread.
 struct DispatchCost { double dispatch, pickup, completion, resolve, stitch; int threads; };
 struct Pools;
-Run schedule_cores(const std::vector<DeviceTask>& work, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
-                   const DispatchCost& cost, const Pools& pools,
-                   std::vector<std::vector<TaskTime>>* times = nullptr);   // filled where given
+
+// One DeviceTask on an idle machine; times from its start.
+struct DeviceRun {
+    Idle idle;                                        // no_task not included
+    int64_t cycles = 0;                               // to the end of its last task, completion included
+    int64_t first = -1, last = 0;                     // first task start, last task end; -1: no task
+    int64_t aic_busy = 0, aiv_busy = 0, critical = 0;
+    int64_t no_task_aic = 0, no_task_aiv = 0;         // after the last task of each core
+    std::vector<int64_t> thread_busy;                 // by AICPU thread
+    std::vector<char> used;                           // by core, AIC first
+};
+DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
+                         const DispatchCost& cost, const Pools& pools, std::vector<TaskTime>* times = nullptr);   // filled where given
+
+// DeviceTasks one after another: the next one is stitched when the one before has ended.
+class Sequence {
+public:
+    Sequence(const plan::Chip& chip, const DispatchCost& cost);
+    void add(const DeviceRun& one, int64_t times);
+    int64_t next_start() const { return empty_ ? 0 : run_.cycles + stitch_; }
+    Run finish() const;
+
+private:
+    const plan::Chip& chip_;
+    const int64_t stitch_;
+    bool empty_ = true;
+    int64_t first_ = -1, last_ = 0, no_task_aic_ = 0, no_task_aiv_ = 0;
+    Run run_;
+    std::vector<int64_t> thread_busy_;
+    std::vector<char> used_;
+};
 
 // One program per core, as hand-written kernels have it: every cluster works through its share of the tasks in a fixed
 // order, its pipes run on from one task into the next, and cube and vector cores of a cluster overlap. handover: cycles from

@@ -272,7 +272,15 @@ std::string Planner::finish(const WalkNotes& notes) {
                                                  static_cast<int64_t>(device_.get("latency.cross_core_tile_sync", 220)),
                                                  wanted ? &times[0] : nullptr);
         } else {
-            run = machine::schedule_cores(work_, timings, chip_, dc, pools, wanted);
+            machine::Sequence sequence(chip_, dc);
+            for (size_t d = 0; d < work_.size(); ++d) {
+                if (wanted) wanted->emplace_back();
+                const machine::DeviceRun one = machine::schedule_cores(work_[d], timings, chip_, dc, pools, wanted ? &wanted->back() : nullptr);
+                if (wanted)
+                    for (machine::TaskTime& t : wanted->back()) { t.start += sequence.next_start(); t.end += sequence.next_start(); }
+                sequence.add(one, 1);
+            }
+            run = sequence.finish();
         }
         launch_us = streams ? device_["vector_stream.launch_us"]
                     : device_.has("launch.kernel_fixed_us") ? device_["launch.kernel_fixed_us"] : device_["latency.launch_fixed_us"];
