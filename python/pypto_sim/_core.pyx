@@ -103,6 +103,7 @@ cdef extern from "npu_core/program/builder.h" namespace "npu" nogil:
         const CppProgram& program()
         cbool finished()
         int32_t tensor(int dtype, const vector[int64_t]& shape, int arg_index, string name) except +
+        void extents(int32_t t, const vector[int32_t]& valid) except +
         int32_t constant(int64_t value) except +
         int32_t expr(int op, int32_t a, int32_t b) except +
         pair[int32_t, int32_t] scalar(int kind) except +
@@ -289,6 +290,11 @@ cdef class Program:
     def tensor(self, int dtype, shape, int arg_index=-1, str name=""):
         cdef vector[int64_t] s = shape
         return self.builder.get().tensor(dtype, s, arg_index, name.encode())
+
+    def extents(self, int32_t tensor, valid):
+        """Valid extents of a result, which differ from its shape or may do so; read by the cost models only."""
+        cdef vector[int32_t] v = valid
+        self.builder.get().extents(tensor, v)
 
     def const(self, int64_t value):
         return self.builder.get().constant(value)

@@ -89,6 +89,7 @@ class Lowering:
         self.b, self.p = builder, builder.program
         self.tensors: dict[str, int] = dict(zip(arg_keys, builder.args, strict=True))
         self.names: dict[str, int] = {}      # loop indices and loaded elements -> expression id
+        self.unknown: int | None = None      # expression without a value
         self.traps: list[tuple[str, ...]] = []
 
     def items(self, tree: Sequence[Any]) -> None:
@@ -100,11 +101,21 @@ class Lowering:
         b = self.b
         sources = [self.tensors[n] for n in ins]
         results = []
-        for name, shape, code in outs:
+        for name, shape, code, valid in outs:
             self.tensors[name] = b.tensor(shape, code)
             results.append(self.tensors[name])
+            if valid is not None:
+                self.p.extents(self.tensors[name], [self._extent(k) for k in valid])
         self.p.op(row, results, sources, ints, floats, b.exprs(scalars, self.names), b.tile(tile), b.options(options),
                   b.label(label), b.line(line))
+
+    def _extent(self, k: Key) -> int:
+        try:
+            return self.b.expr(k, self.names)
+        except KeyError:                     # what a loop carries round, or of a loop that is over
+            if self.unknown is None:
+                self.unknown = self.p.scalar(LOAD)[1]
+            return self.unknown
 
     def _decl(self, key, shape, code, name, line) -> None:
         self.tensors[key] = self.b.tensor(shape, code, name)

@@ -106,6 +106,12 @@ def freeze(tree: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(("if", i[1], freeze(i[2]), freeze(i[3]), i[4]) if i[0] == "if" else i for i in tree)
 
 
+def partial_extents(t: Tensor) -> tuple[Any, ...] | None:
+    """Keys of the valid extents of `t`, None where they are known to be its shape."""
+    valid = tuple(map(key, t.valid))
+    return None if valid == t.static_shape else valid
+
+
 def frame_of(code: types.CodeType) -> types.FrameType | None:
     """The innermost frame that runs this code."""
     frame: types.FrameType | None = sys._getframe(1)
@@ -129,8 +135,8 @@ def held_results(frame: types.FrameType | None, home: Body) -> tuple[str, ...]:
 class Tracer(Session):
     """Records one run of the kernel function along one path of decisions outside loops.
 
-    Items: ("op", row, outs, ins, ints, floats, scalars, tile, options, label, line), outs being (name, shape, dtype)
-    triples; ("decl", key, shape, dtype, name, line); ("set", dst, src, line, retyped or None); ("assemble", dst, src,
+    Items: ("op", row, outs, ins, ints, floats, scalars, tile, options, label, line), outs being (name, shape, dtype,
+    valid extents or None); ("decl", key, shape, dtype, name, line); ("set", dst, src, line, retyped or None); ("assemble", dst, src,
     offsets, in_place, line); ("load", name, tensor, index, line); ("store", tensor, value, index, line); ("block",);
     ("if", condition, taken, line), in a tree ("if", condition, then, else, line); ("loop", name, start, stop, step,
     (parallel, unroll factors, submit before), tree, line); ("held", results that variables hold where a block ends);
@@ -239,7 +245,7 @@ class Tracer(Session):
 
     def _op(self, spec: OpSpec, outs, ins, ints, floats, scalars, tile) -> None:
         cube = self.scope.cube_tile
-        self.append("op", spec.row, tuple((t.key, t.static_shape, t.dtype.code) for t in outs),
+        self.append("op", spec.row, tuple((t.key, t.static_shape, t.dtype.code, partial_extents(t)) for t in outs),
                     tuple(t.key for t in ins), ints, tuple(NAN if f != f else f for f in floats), scalars,
                     (tile or (), cube.flat if cube else (), bool(cube and cube.split_k)), self.scope.options_text(),
                     self._label_text(), self.line())

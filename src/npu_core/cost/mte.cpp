@@ -1,4 +1,5 @@
 // Data movement: DMA between GM and the core, loads into L0, the fixpipe.
+#include <algorithm>
 #include <cmath>
 
 #include "npu_core/cost/cost.h"
@@ -44,9 +45,19 @@ Calibrated::Calibrated(const Device& device) : d_(device), is_950_(device.get("c
     ub_l1_rate_ = d_.get("bandwidth.ub_to_l1_bpc", l0c_l1_rate_);
 }
 
+// A tile wholly outside the valid region: the operation finds an extent of zero and goes on.
+static bool nothing_valid(const plan::Leaf& leaf, const plan::LeafOp& op) {
+    auto empty = [&](int32_t t) { return leaf.tensors[t].exact.count() == 0; };
+    if (op.code == Code::FILLPAD) return empty(op.out[0]);
+    return (!op.out.empty() && empty(op.out[0])) || std::any_of(op.in.begin(), op.in.end(), [&](int32_t t) {
+        return leaf.tensors[t].mem != plan::Mem::GM && empty(t);
+    });
+}
+
 Cycles Calibrated::cycles(const plan::Leaf& leaf, const plan::LeafOp& op) const {
     const CodeInfo& i = info(op.code);
     if (op.code == Code::VIEW || op.code == Code::ASSEMBLE || op.code == Code::RESHAPE) return {1, 0, 0};
+    if (nothing_valid(leaf, op)) return {1, 0, 0};
     if (op.code == Code::GATHER || op.code == Code::INDEX_OUTCAST) return move(leaf, op);
     switch (i.pipe) {
         case Pipe::VEC: return vector(leaf, op);

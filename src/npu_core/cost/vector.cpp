@@ -25,6 +25,27 @@ const char* curve_950(const std::string& instr, DType type) {
         return "tmins_fp32";
     return nullptr;
 }
+
+// What of a UB tile an instruction works on: the valid part, where the result is the same tile what is valid of it.
+struct Worked { int64_t bytes, row_bytes, repeats; };
+Worked worked(const plan::LeafTensor& t, const plan::LeafTensor& result) {
+    Shape part = t.exact;
+    if (t.tile == result.tile)
+        for (int i = 0; i < part.rank; ++i) part[i] = std::min(part[i], result.exact[i]);
+    const int64_t size = dtype_size_bytes(t.dtype);
+    if (part.rank == 0) return {size, size, 1};
+    const int last = part.rank - 1;
+    auto whole = [&](const Shape& s, int64_t& row) {     // padded bytes; rows without a gap run on
+        row = plan::round_up(s[last], 32 / size) * size;
+        return s[last] ? s.count() / s[last] * row : 0;
+    };
+    int64_t row, tile_row;
+    const int64_t bytes = whole(part, row), tile_bytes = whole(t.tile, tile_row);
+    if (row == tile_row) return {bytes, row, plan::ceil_div(bytes, 256)};
+    // Cut columns leave gaps: repeats by row, never more than for the whole rows.
+    const int64_t rows = row ? bytes / row : 0, most = plan::ceil_div(rows * tile_row, 256);
+    return {bytes, row, std::min(rows * plan::ceil_div(row, 256), std::max<int64_t>(most, tile_bytes ? 1 : 0))};
+}
 }  // namespace
 
 Calibrated::Instr Calibrated::instr(const std::string& name) const {
@@ -75,21 +96,22 @@ Cycles Calibrated::vector(const plan::Leaf& leaf, const plan::LeafOp& op) const 
     const CodeInfo& i = info(op.code);
     const std::string name = i.instr;
     if (name == "rowsum" || name == "rowmax" || name == "colsum" || name == "colmax") return reduce(leaf, op);
-    int64_t widest = 0, row_bytes = 0;
+    int64_t widest = 0, row_bytes = 0, most = 1;
     DType type = DType::F32;
     for (const plan::Operands* side : {&op.in, &op.out})
         for (size_t k = 0; k < side->size(); ++k) {
             if (side == &op.out && k > 0) break;   // scratch
             const plan::LeafTensor& t = leaf.tensors[(*side)[k]];
             if (t.mem != plan::Mem::UB) continue;
-            const int64_t bytes = plan::bytes_of(t.shape, t.dtype);
-            if (bytes > widest) {
-                widest = bytes;
+            const Worked w = worked(t, leaf.tensors[op.out[0]]);
+            if (w.bytes > widest) {
+                widest = w.bytes;
                 type = t.dtype;
-                row_bytes = t.shape.rank ? t.shape[t.shape.rank - 1] * dtype_size_bytes(t.dtype) : bytes;
+                row_bytes = w.row_bytes;
             }
+            most = std::max(most, w.repeats);
         }
-    const double repeats = static_cast<double>(plan::ceil_div(std::max<int64_t>(widest, 1), 256));
+    const double repeats = static_cast<double>(most);
     if (op.code == Code::EXPAND && op.in.size() == 1) {
         const Shape &from = leaf.tensors[op.in[0]].exact, &to = leaf.tensors[op.out[0]].exact;
         if (from.rank && from[from.rank - 1] == 1 && to[to.rank - 1] != 1) {

@@ -96,6 +96,7 @@ void Calibrated::fuse(const plan::Leaf& leaf, std::vector<Cycles>& out) const {
                 }
             }
             space_of(leaf.tensors[m.form == Form::ELEMENT ? op.out[0] : op.in[0]].exact, m.rows, m.cols);
+            if (m.rows * m.cols == 0) m.form = Form::NONE;   // outside the valid region
         }
         for (int32_t t : op.in) {
             const int32_t p = producer[t];

@@ -54,12 +54,13 @@ const std::unordered_map<std::string, Simple>& elementwise() {
 
 class Builder {
 public:
-    Builder(const Program& program, const std::unordered_set<Id>& crossing, Numerics numerics, const Chip& chip)
-        : p_(program), crossing_(crossing), numerics_(numerics), chip_(chip) {}
+    Builder(const Program& program, const Valids& valids, const std::unordered_set<Id>& crossing, Numerics numerics, const Chip& chip)
+        : p_(program), valids_(valids), crossing_(crossing), numerics_(numerics), chip_(chip) {}
 
     Block run(const std::vector<Visit>& visits) {
         for (const Visit& v : visits) {
             item_ = v.item;
+            visit_ = &v;
             switch (v.item->kind) {
                 case ItemKind::OP: operation(v); break;
                 case ItemKind::SET: set(v.item->a, read(v.item->b)); break;
@@ -79,11 +80,13 @@ public:
 
 private:
     const Program& p_;
+    const Valids& valids_;
     const std::unordered_set<Id>& crossing_;
     Numerics numerics_;
     const Chip& chip_;
     Block b_;
     const Item* item_ = nullptr;
+    const Visit* visit_ = nullptr;
     const npu::Op* op_ = nullptr;
     std::unordered_map<Id, Id> current_;              // Program tensor -> block tensor of its present version
     std::unordered_map<Id, Id> view_of_in_;           // external -> the view of it that operations read
@@ -94,10 +97,15 @@ private:
     std::unordered_map<Id, Id> wide_;                 // 16-bit block tensor -> its fp32 form
 
     Id tensor(const Shape& shape, DType dtype) {
-        b_.tensors.push_back({shape, dtype});
+        return tensor(shape, dtype, shape);
+    }
+    Id tensor(const Shape& shape, DType dtype, const Shape& valid) {
+        b_.tensors.push_back({shape, dtype, valid});
         return static_cast<Id>(b_.tensors.size()) - 1;
     }
+    Id like(Id t, DType dtype) { return tensor(shape(t), dtype, valid(t)); }   // for a value element by element
     Shape shape(Id t) const { return b_.tensors[t].shape; }  // a copy: the list grows
+    Shape valid(Id t) const { return b_.tensors[t].valid; }
     DType dtype(Id t) const { return b_.tensors[t].dtype; }
 
     Id external(Id t, bool out) {
@@ -140,7 +148,8 @@ private:
         if (auto it = current_.find(t); it != current_.end()) return it->second;
         if (auto it = view_of_in_.find(t); it != view_of_in_.end()) return it->second;
         Id from = external(t, false);
-        Id view = tensor(shape(from), dtype(from));
+        const Shape* left = valids_.slot(t);
+        Id view = tensor(shape(from), dtype(from), left ? *left : shape(from));
         emit({.family = Family::VIEW, .code = Code::VIEW, .in = {from}, .out = {view}, .at = zeros(shape(from).rank)});
         return view_of_in_[t] = view;
     }
@@ -174,7 +183,7 @@ private:
     }
 
     Id cast_to(Id x, DType to) {
-        Id y = tensor(shape(x), to);
+        Id y = like(x, to);
         emit({.family = Family::ELEMENTWISE, .code = Code::CAST, .in = {x}, .out = {y}, .op_name = "cast"});
         return y;
     }
@@ -197,7 +206,8 @@ private:
         Id t = p_.id_at(op_->outs)[i];
         const TensorInfo& info = p_.tensors[t];
         const bool widened = promotes(info.dtype);
-        return {t, tensor(info.shape, widened ? DType::F32 : info.dtype), widened};
+        const Shape& valid = visit_->valid == NONE ? info.shape : valids_.shapes[visit_->valid + i];
+        return {t, tensor(info.shape, widened ? DType::F32 : info.dtype, valid), widened};
     }
     void finish(const Result& r) {
         Id value = r.exact;
@@ -217,21 +227,27 @@ private:
         set(t, value);
     }
 
-    Id broadcast(Id x, const Shape& want) {
-        Shape s = shape(x);
+    // x in the shape of `result`; what an axis grows to is as valid as the result.
+    Id broadcast(Id x, Id result) {
+        const Shape want = shape(result), want_valid = valid(result);
+        Shape s = shape(x), part = valid(x);
         if (s.rank < want.rank) {
-            Shape padded = zeros(want.rank);
-            for (int i = 0; i < want.rank; ++i) padded[i] = 1;
-            for (int i = 0; i < s.rank; ++i) padded[want.rank - s.rank + i] = s[i];
-            Id y = tensor(padded, dtype(x));
+            auto leading = [&](const Shape& from) {
+                Shape padded = want;
+                for (int i = 0; i < want.rank; ++i) padded[i] = i < want.rank - from.rank ? 1 : from[i - (want.rank - from.rank)];
+                return padded;
+            };
+            part = leading(part);
+            s = leading(s);
+            Id y = tensor(s, dtype(x), part);
             emit({.family = Family::RESHAPE, .code = Code::RESHAPE, .in = {x}, .out = {y}});
             x = y;
-            s = padded;
         }
         for (int axis = want.rank - 1; axis >= 0; --axis) {
             if (s[axis] == want[axis]) continue;
             s[axis] = want[axis];
-            Id y = tensor(s, dtype(x));
+            part[axis] = part[axis] ? want_valid[axis] : 0;
+            Id y = tensor(s, dtype(x), part);
             emit({.family = Family::EXPAND, .code = Code::EXPAND, .in = {x}, .out = {y}, .axis = axis, .op_name = name()});
             x = y;
         }
@@ -261,7 +277,7 @@ private:
         if (k == "concat") return concat(in, static_cast<int>(ints[0]));
         if (k == "expand") {
             Result r = result(0);
-            Id y = broadcast(in[0], shape(r.exact));
+            Id y = broadcast(in[0], r.exact);
             return define(r.program, y);
         }
         if (k == "transpose") return transpose(in[0], ints);
@@ -356,11 +372,14 @@ private:
         // FP4 that is packed along K in both operands goes by its bytes.
         const bool packed_k = is_packed4(dtype(in[0])) && is_packed4(dtype(in[1])) && !ints[0] && ints[1];
         for (size_t i = 0; i < 2; ++i) {
-            Shape s = shape(in[i]);
-            if (!packed_k && is_packed4(dtype(in[i]))) s[s.rank - 1] *= 2;
-            const int k = ((i == 0) != (ints[i] != 0)) ? s.rank - 1 : s.rank - 2;
-            s[k] += ceil_div(s[k] * (packed_k ? 2 : 1), 32);
-            operands[i] = reshaped(in[i], s, packed_k ? dtype(in[i]) : DType::F8E4M3);
+            auto with_scales = [&](Shape s) {
+                if (!packed_k && is_packed4(dtype(in[i]))) s[s.rank - 1] *= 2;
+                const int k = ((i == 0) != (ints[i] != 0)) ? s.rank - 1 : s.rank - 2;
+                s[k] += ceil_div(s[k] * (packed_k ? 2 : 1), 32);
+                return s;
+            };
+            operands[i] = reshaped(in[i], with_scales(shape(in[i])), packed_k ? dtype(in[i]) : DType::F8E4M3);
+            b_.tensors[operands[i]].valid = with_scales(valid(in[i]));
         }
         if (ints[2]) operands.push_back(in[4]);
         matmul(operands, ints);
@@ -406,11 +425,11 @@ private:
         Result r = result(0);
         for (Id& x : in)
             if (promotes(dtype(x))) x = widen(x);
-        for (Id& x : in) x = broadcast(x, shape(r.exact));
+        for (Id& x : in) x = broadcast(x, r.exact);
         DType out_type = dtype(r.exact);
         if (simple.fp32_only && dtype(in[0]) != DType::F32 && is_float(dtype(in[0]))) {   // casts around, inside the operation
             for (Id& x : in) x = cast_to(x, DType::F32);
-            Id y = tensor(shape(r.exact), DType::F32);
+            Id y = like(r.exact, DType::F32);
             emit({.family = Family::ELEMENTWISE, .code = simple.code, .in = in, .out = {y}, .scratch_bytes = simple.scratch,
                   .op_name = name()});
             emit({.family = Family::ELEMENTWISE, .code = Code::CAST, .in = {y}, .out = {r.exact}, .op_name = name()});
@@ -427,7 +446,7 @@ private:
         Result r = result(0);
         if (promotes(dtype(x))) x = widen(x);
         auto step = [&](Code c, std::vector<Id> in, int scratch = 0, bool last = false, DType type = DType::F32) {
-            Id y = last ? r.exact : tensor(shape(x), type);
+            Id y = last ? r.exact : like(x, type);
             emit({.family = Family::ELEMENTWISE, .code = c, .in = std::move(in), .out = {y}, .scratch_bytes = scratch, .op_name = name()});
             return y;
         };
@@ -444,7 +463,7 @@ private:
         if (promotes(dtype(x))) x = widen(x);
         size_t left = codes.size();
         for (Code c : codes) {
-            Id y = --left == 0 ? r.exact : tensor(shape(x), dtype(x));
+            Id y = --left == 0 ? r.exact : like(x, dtype(x));
             emit({.family = Family::ELEMENTWISE, .code = c, .in = {x}, .out = {y}, .op_name = name()});
             x = y;
         }
@@ -454,8 +473,13 @@ private:
     void simple_move(Family family, Code code, Id x, const Visit& v) {
         Result r = result(0);
         b_.tensors[r.exact].dtype = dtype(x);
-        if (family == Family::RESHAPE && shape(x) == shape(r.exact)) return define(r.program, x);
-        emit({.family = family, .code = code, .in = {x}, .out = {r.exact}, .at = v.at, .dyn = v.dyn});
+        if (family == Family::RESHAPE && shape(x) == shape(r.exact)) {
+            if (valid(x) == valid(r.exact)) return define(r.program, x);
+            family = Family::VIEW;                       // other valid extents and nothing else
+            code = Code::VIEW;
+        }
+        emit({.family = family, .code = code, .in = {x}, .out = {r.exact},
+              .at = v.at.rank ? v.at : zeros(shape(x).rank), .dyn = v.dyn});
         define(r.program, r.exact);
     }
 
@@ -482,10 +506,11 @@ private:
                   : k == "amax" ? Codes{Code::PAIRMAX, Code::ROWMAX_SINGLE, Code::ROWMAXLINE}
                   : k == "amin" ? Codes{Code::PAIRMIN, Code::ROWMIN_SINGLE, Code::ROWMINLINE}
                                 : Codes{Code::PAIRPROD, Code::ROWPROD_SINGLE, Code::ROWPRODLINE};
-        Shape kept = shape(x);
+        Shape kept = shape(x), part = valid(x);
         kept[axis] = 1;
+        part[axis] = std::min<int64_t>(part[axis], 1);
         const bool reshaped = !(kept == shape(r.exact));
-        Id y = reshaped ? tensor(kept, dtype(x)) : r.exact;
+        Id y = reshaped ? tensor(kept, dtype(x), part) : r.exact;
         b_.tensors[y].dtype = dtype(x);
         emit({.family = Family::REDUCE, .code = last ? c.single : c.line, .in = {x}, .out = {y}, .axis = axis, .pair = c.pair,
               .op_name = name()});
@@ -500,7 +525,7 @@ private:
         Result r = result(0);
         Shape at = zeros(shape(r.exact).rank);
         for (Id x : in) {
-            Id copy = tensor(shape(x), dtype(x));
+            Id copy = like(x, dtype(x));
             emit({.family = Family::ELEMENTWISE, .code = Code::REGISTER_COPY, .in = {x}, .out = {copy}, .op_name = name()});
             emit({.family = Family::ASSEMBLE, .code = Code::ASSEMBLE, .in = {copy}, .out = {r.exact}, .at = at});
             at[axis] += shape(x)[axis];
@@ -577,14 +602,17 @@ private:
                 }
                 Shape at = zeros(2);
                 at[0] = entry * s[s.rank - 2];
-                Id view = tensor(two(s), dtype(in[i]));
+                Id view = tensor(two(s), dtype(in[i]), two(valid(in[i])));
                 emit({.family = Family::VIEW, .code = Code::VIEW, .in = {flat[i]}, .out = {view}, .at = at});
                 parts.push_back(view);
             }
             Shape one = out, at = zeros(rank);
             int64_t rest = b;
             for (int d = rank - 3; d >= 0; --d) { at[d] = rest % out[d]; one[d] = 1; rest /= out[d]; }
-            Id c = tensor(two(one), dtype(r.exact)), back = tensor(one, dtype(r.exact));
+            const Shape part = within(valid(r.exact), at, one);
+            bool inside = true;                          // this entry of the batch is valid
+            for (int d = 0; d < rank - 2; ++d) inside = inside && part[d];
+            Id c = tensor(two(one), dtype(r.exact), inside ? two(part) : zeros(2)), back = tensor(one, dtype(r.exact), part);
             BlockOp product = op;
             product.in = parts;
             product.out = {c};
@@ -604,7 +632,7 @@ private:
 
     // Partial products per L1 chunk of k in GM, then vector additions from left to right.
     void split_k(const BlockOp& op) {
-        const Shape a = shape(op.in[0]), out = shape(op.out[0]);
+        const Shape a = shape(op.in[0]);
         const int64_t k = op.a_trans ? a[0] : a[1], step = op.cube[3];
         if (k <= step) return emit(op);
         Id sum = NONE;
@@ -614,16 +642,16 @@ private:
                 Shape s = shape(x), offset = zeros(2);
                 s[axis] = len;
                 offset[axis] = at;
-                Id y = tensor(s, dtype(x));
+                Id y = tensor(s, dtype(x), within(valid(x), offset, s));
                 emit({.family = Family::VIEW, .code = Code::VIEW, .in = {x}, .out = {y}, .at = offset});
                 return y;
             };
             BlockOp product = op;
             product.in = {part(op.in[0], op.a_trans ? 0 : 1), part(op.in[1], op.b_trans ? 1 : 0)};
-            product.out = {tensor(out, dtype(op.out[0]))};
+            product.out = {like(op.out[0], dtype(op.out[0]))};
             emit(product);
             if (sum == NONE) { sum = product.out[0]; continue; }
-            Id next = at + step >= k ? op.out[0] : tensor(out, dtype(op.out[0]));
+            Id next = at + step >= k ? op.out[0] : like(op.out[0], dtype(op.out[0]));
             BlockOp add{.family = Family::ELEMENTWISE, .code = Code::ADD, .in = {sum, product.out[0]}, .out = {next}};
             add.op_name = op.op_name;
             add.tile = zeros(2);
@@ -669,8 +697,8 @@ std::unordered_set<Id> crossing_locals(const Program& program) {
 }  // namespace npu::plan
 
 namespace npu::plan {
-Block build_block(const Program& program, const std::vector<Visit>& visits, const std::unordered_set<Id>& crossing,
-                  Numerics numerics, const Chip& chip) {
-    return Builder(program, crossing, numerics, chip).run(visits);
+Block build_block(const Program& program, const std::vector<Visit>& visits, const Valids& valids,
+                  const std::unordered_set<Id>& crossing, Numerics numerics, const Chip& chip) {
+    return Builder(program, valids, crossing, numerics, chip).run(visits);
 }
 }  // namespace npu::plan

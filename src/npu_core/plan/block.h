@@ -20,6 +20,7 @@ struct External {
 struct BlockTensor {
     Shape shape;
     DType dtype;
+    Shape valid;
     Id external = NONE;   // index of Block::externals
     bool fn_in = false, fn_out = false;
 };
@@ -73,12 +74,24 @@ struct Visit {
     const Item* item;
     Shape at;                 // offsets of views and assembles; symbolic values of fills are not kept
     Id dyn = NONE;
+    Id valid = NONE;          // index of Valids::shapes: one per result, NONE when all are valid all over
+};
+
+// Valid extents of one root function, where they are below the shape.
+struct Valids {
+    std::vector<Shape> shapes;                   // by Visit::valid
+    std::vector<std::pair<Id, Shape>> slots;     // Program tensors that earlier root functions left
+    const Shape* slot(Id tensor) const {
+        for (const auto& [t, shape] : slots)
+            if (t == tensor) return &shape;
+        return nullptr;
+    }
 };
 
 // Locals read by a root function that did not write them first: they live in GM slots.
 std::unordered_set<Id> crossing_locals(const Program& program);
 
-Block build_block(const Program& program, const std::vector<Visit>& visits, const std::unordered_set<Id>& crossing,
+Block build_block(const Program& program, const std::vector<Visit>& visits, const Valids& valids, const std::unordered_set<Id>& crossing,
                   Numerics numerics, const Chip& chip);
 
 }  // namespace npu::plan

@@ -71,11 +71,11 @@ CutSide side_of(const SubGraph& sub, const SubFacts& facts) {
 int64_t read_bytes(const Graph& g, const Op& op, Id t) {
     if (op.mm != NONE) {
         const Matmul& m = g.matmuls[op.mm];
-        const int64_t side = m.a_direct && op.in[0] == t ? m.m : m.n;
-        return side * m.k * dtype_size_bytes(m.in);
+        const int64_t side = m.a_direct && op.in[0] == t ? m.valid_m : m.valid_n;
+        return side * m.valid_k * dtype_size_bytes(m.in);
     }
     int64_t sum = 0;
-    for (Id out : op.out) sum += bytes_of(g.tensors[out].shape, g.tensors[t].dtype);
+    for (Id out : op.out) sum += bytes_of(g.valid_of(out), g.tensors[t].dtype);
     return sum;
 }
 
@@ -129,8 +129,7 @@ Crossings crossings_of(const Graph& g, const std::vector<SubGraph>& subs, const 
                                                side_of(subs[in.sub], facts[in.sub]), options.cycle_bound)};
                     CrossingBytes& bytes = found[key];
                     if (written.insert({id, key}).second) {
-                        const Tensor& tile = g.tensors[out.in.empty() ? t : out.in[0]];
-                        bytes.write += tile.shape.count() * dtype_size_bytes(gm.dtype);
+                        bytes.write += g.valid_of(out.in.empty() ? t : out.in[0]).count() * dtype_size_bytes(gm.dtype);
                         ++bytes.tiles;
                     }
                     if (read.insert(load_key(g, in, c, t)).second) bytes.read += read_bytes(g, in, t);

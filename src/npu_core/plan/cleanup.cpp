@@ -149,6 +149,7 @@ void split_large_fanout(Graph& g) {
                 for (Part* r : served) {
                     if (small == NONE || !shared) {
                         small = g.add_fresh(extent, box.dtype);
+                        if (box.valid != NONE) g.set_valid(small, within(g.valid_of(static_cast<Id>(i)), at, extent));
                         for (const Part* w : covered) {
                             const Op from = g.ops[w->op];
                             Id id = g.add_op(Code::ASSEMBLE, {from.in[0]}, {small}, from.src);
@@ -190,7 +191,7 @@ void duplicate_views(Graph& g) {
         if (users.size() < 2) continue;
         cloned = true;
         for (Id user : users) {
-            Id copy = g.add_fresh(g.tensors[op.out[0]].shape, g.tensors[op.out[0]].dtype);
+            Id copy = g.add_like(op.out[0]);
             Id view = g.add_op(Code::VIEW, {op.in[0]}, {copy}, op.src);
             g.ops[view].at = op.at;
             g.ops[view].dyn = op.dyn;
@@ -217,7 +218,7 @@ void remove_redundant(Graph& g) {
             if (!candidate) continue;
             const Id in = op.in[0], out = op.out[0];
             const Tensor &a = g.tensors[in], &b = g.tensors[out];
-            if (!(a.shape == b.shape) || a.mem != b.mem) continue;
+            if (!(a.shape == b.shape) || a.mem != b.mem || !(g.valid_of(in) == g.valid_of(out))) continue;
             if (op.code == Code::ASSEMBLE && b.producers.size() != 1) continue;
             if (b.fn_out) {
                 if (a.fn_in || a.fn_out || a.producers.size() != 1) continue;
@@ -265,7 +266,7 @@ void detour_view_assemble(Graph& g) {
             if (g.tensors[mid].consumers.size() == 1) g.tensors[mid].mem = Mem::UB;
             continue;
         }
-        Id gm = g.add_fresh(g.tensors[mid].shape, g.tensors[mid].dtype), back = g.add_fresh(g.tensors[mid].shape, g.tensors[mid].dtype);
+        Id gm = g.add_like(mid), back = g.add_like(mid);
         g.tensors[gm].mem = Mem::GM;
         g.tensors[back].mem = g.tensors[mid].mem;
         g.ops[g.add_op(Code::ASSEMBLE, {mid}, {gm}, op.src)].at = zeros(g.tensors[mid].shape.rank);

@@ -200,7 +200,7 @@ private:
         if (last_root_ && last_key_[0] == i.key[0] && last_key_[1] == i.key[1]) return *last_root_;
         std::unique_ptr<Root>& slot = roots_[{i.key[0], i.key[1]}];
         if (!slot) {
-            slot = std::make_unique<Root>(plan_root(p_, i.visits, i.offsets, crossing_, p_.numerics, chip_,
+            slot = std::make_unique<Root>(plan_root(p_, i.visits, i.valids, i.offsets, crossing_, p_.numerics, chip_,
                                                     options_of(i.options).partition, leaves_));
             unmodelled_.insert(slot->unmodelled.begin(), slot->unmodelled.end());
         }
@@ -349,7 +349,6 @@ std::string Planner::finish(const WalkNotes& notes) {
     detail.integer("aic_busy_cycles", run.aic_busy).integer("aiv_busy_cycles", run.aiv_busy);
     detail.raw("bounds", bounds.text());
     std::set<std::string> notes_out = notes.assumptions;
-    if (notes.tails > 0) notes_out.insert("tail tiles (valid shape below the tile) cost as full tiles");
     if (chip_.direct_cv && totals_.aic > 0 && totals_.aiv > 0)
         notes_out.insert("cube and vector tasks hand tiles over directly (L0C to UB, UB to L1); that the pair runs in one cluster is assumed");
     if (chip_.direct_cv && totals_.aiv > 0)

@@ -47,24 +47,30 @@ private:
 
     Shape shape(Id t) const { return b_.tensors[t].shape; }
     DType dtype(Id t) const { return b_.tensors[t].dtype; }
+    bool partial(Id t) const { return !(b_.tensors[t].valid == b_.tensors[t].shape); }
 
     Produced& produced(Id t) {
         Produced& p = made_[t];
         if (p.raw == NONE) p.raw = g_.add_raw(shape(t), dtype(t), b_.tensors[t].external);
         return p;
     }
+    Id window(Id t, const Shape& at, const Shape& extent) {
+        const Id id = g_.add_tensor(produced(t).raw, extent, at);
+        if (partial(t)) g_.set_valid(id, within(b_.tensors[t].valid, at, extent));
+        return id;
+    }
     Id whole(Id t) {   // the tensor itself, one window
         Produced& p = produced(t);
         if (p.self == NONE) {
-            p.self = g_.add_tensor(p.raw, shape(t), zeros(shape(t).rank));
+            p.self = window(t, zeros(shape(t).rank), shape(t));
             g_.tensors[p.self].fn_in = b_.tensors[t].fn_in;
             g_.tensors[p.self].fn_out = b_.tensors[t].fn_out;
         }
         return p.self;
     }
     Id make_tile(Id t, const Shape& at, const Shape& extent) {
-        Produced& p = produced(t);
-        Id id = g_.add_tensor(p.raw, extent, at);
+        const Id id = window(t, at, extent);
+        Produced& p = made_[t];
         p.tiles.push_back(id);
         p.by_offset.emplace(at, id);
         return id;
@@ -83,7 +89,7 @@ private:
         Produced& p = produced(t);
         if (p.tiles.empty()) {
             if (extent == shape(t)) return whole(t);
-            return g_.add_tensor(p.raw, extent, at);
+            return window(t, at, extent);
         }
         if (auto it = p.by_offset.find(at); it != p.by_offset.end() && g_.tensors[it->second].shape == extent) return it->second;
         std::vector<Id> hits;
@@ -93,7 +99,7 @@ private:
             if (contains(tile.offset, tile.shape, at, extent)) return view_of(id, minus(at, tile.offset), extent);
             hits.push_back(id);
         }
-        if (hits.empty()) return g_.add_tensor(p.raw, extent, at);
+        if (hits.empty()) return window(t, at, extent);
         Shape lo = at, hi = plus(at, extent);
         for (Id id : hits) {
             const Tensor& tile = g_.tensors[id];
@@ -109,6 +115,7 @@ private:
             return x < y;
         });
         Id box = g_.add_fresh(minus(hi, lo), dtype(t));
+        if (partial(t)) g_.set_valid(box, within(b_.tensors[t].valid, lo, minus(hi, lo)));
         for (Id id : hits) {
             Id op = g_.add_op(Code::ASSEMBLE, {id}, {box}, src_);
             g_.ops[op].at = minus(g_.tensors[id].offset, lo);
@@ -118,6 +125,7 @@ private:
     }
     Id view_of(Id from, const Shape& at, const Shape& extent) {
         Id to = g_.add_fresh(extent, g_.tensors[from].dtype);
+        if (g_.tensors[from].valid != NONE) g_.set_valid(to, within(g_.valid_of(from), at, extent));
         g_.ops[g_.add_op(Code::VIEW, {from}, {to}, src_)].at = at;
         return to;
     }
@@ -333,7 +341,7 @@ private:
                 return ask(op.in[0], a, e);
             };
             auto pair = [&](Id x, Id y) {
-                Id out = g_.add_fresh(g_.tensors[x].shape, g_.tensors[x].dtype);
+                Id out = g_.add_like(x);
                 g_.add_op(op.pair, {x, y}, {out}, src_);
                 return out;
             };
@@ -429,6 +437,14 @@ private:
                 packed[last] = 2 * std::min(op.extra, e[last]);
                 Id x = ask(op.in[0], a, e);
                 Id b = g_.add_fresh(wide, DType::F32), m = g_.add_fresh(packed, DType::F32);
+                if (g_.tensors[x].valid != NONE) {
+                    Shape valid = g_.valid_of(x);
+                    const int64_t length = valid[last];
+                    valid[last] = 2 * length;
+                    g_.set_valid(b, valid);
+                    valid[last] = 2 * std::min(op.extra, length);
+                    g_.set_valid(m, valid);
+                }
                 g_.add_op(Code::BITSORT, {x}, {b, scratch(tmp, DType::F32)}, src_);
                 g_.add_op(Code::MRGSORT, {b}, {m, scratch(tmp, DType::F32)}, src_);
                 sorted.push_back(m);
@@ -442,6 +458,11 @@ private:
                     all[last] = 2 * op.extra;
                     tmp[last] *= static_cast<int64_t>(in.size());
                     Id out = g_.add_fresh(all, DType::F32);
+                    if (g_.tensors[in[0]].valid != NONE) {
+                        Shape valid = g_.valid_of(in[0]);
+                        valid[last] = all[last];
+                        g_.set_valid(out, valid);
+                    }
                     g_.add_op(Code::TILEDMRGSORT, in, {out, scratch(tmp, DType::F32)}, src_);
                     up.push_back(out);
                 }
@@ -485,11 +506,15 @@ private:
         const bool b_direct = direct(op.in[1], b_src, b_base, b_dyn);
         const bool bias_direct = op.has_bias && direct(op.in[2], bias_src, bias_base, bias_dyn);
         const DType in_type = dtype(op.in[0]);
+        const Shape &valid_a = b_.tensors[op.in[0]].valid, &valid_b = b_.tensors[op.in[1]].valid, &valid_c = b_.tensors[op.out[0]].valid;
+        const int64_t valid_k = std::min(valid_a[op.a_trans ? 0 : 1], valid_b[op.b_trans ? 1 : 0]);
         for (int64_t nj = 0; nj < n; nj += n0) {
             const int64_t nl = std::min(n0, n - nj);
             for (int64_t mi = 0; mi < m; mi += m0) {
                 const int64_t ml = std::min(m0, m - mi);
-                Matmul mm{.m = ml, .n = nl, .k = k, .k_l0 = std::min(k0, k), .k_l1a = ka, .k_l1b = kb, .in = in_type,
+                const int64_t valid_m = std::clamp<int64_t>(valid_c[0] - mi, 0, ml), valid_n = std::clamp<int64_t>(valid_c[1] - nj, 0, nl);
+                Matmul mm{.m = ml, .n = nl, .k = k, .valid_m = valid_m, .valid_n = valid_n,
+                          .valid_k = valid_m && valid_n ? valid_k : 0, .k_l0 = std::min(k0, k), .k_l1a = ka, .k_l1b = kb, .in = in_type,
                           .acc = in_type == DType::I8 ? DType::I32 : DType::F32};
                 mm.a_trans = op.a_trans;
                 mm.b_trans = op.b_trans;
@@ -505,6 +530,7 @@ private:
                         size[k_axis] = std::min(k_step, k - kk);
                         size[1 - k_axis] = extent;
                         Id l1 = g_.add_fresh(size, dtype(t)), box = ask_whole(t);
+                        if (partial(t)) g_.set_valid(l1, within(b_.tensors[t].valid, at, size));
                         Id view = g_.add_op(Code::VIEW, {box}, {l1}, src_);
                         g_.ops[view].at = at;
                         g_.ops[view].to = Mem::L1;

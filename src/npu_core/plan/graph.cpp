@@ -24,6 +24,12 @@ Shape zeros(int rank) {
     return s;
 }
 
+Shape within(const Shape& valid, const Shape& at, const Shape& extent) {
+    Shape s = extent;
+    for (int i = 0; i < s.rank; ++i) s[i] = std::clamp<int64_t>(valid[i] - at[i], 0, extent[i]);
+    return s;
+}
+
 bool contains(const Shape& outer_at, const Shape& outer, const Shape& at, const Shape& shape) {
     for (int i = 0; i < shape.rank; ++i)
         if (at[i] < outer_at[i] || at[i] + shape[i] > outer_at[i] + outer[i]) return false;
@@ -64,6 +70,28 @@ Id Graph::add_tensor(Id raw, const Shape& shape, const Shape& offset) {
 }
 
 Id Graph::add_fresh(const Shape& shape, DType dtype) { return add_tensor(add_raw(shape, dtype), shape, zeros(shape.rank)); }
+
+Id Graph::add_like(Id tensor) {
+    const Shape shape = tensors[tensor].shape;
+    const Id made = add_fresh(shape, tensors[tensor].dtype);
+    tensors[made].valid = tensors[tensor].valid;
+    return made;
+}
+
+const Shape& Graph::valid_of(Id tensor) const {
+    const Tensor& t = tensors[tensor];
+    return t.valid == NONE ? t.shape : valid_shapes[t.valid];
+}
+
+void Graph::set_valid(Id tensor, const Shape& valid) {
+    Tensor& t = tensors[tensor];
+    if (valid == t.shape) {
+        t.valid = NONE;
+        return;
+    }
+    t.valid = static_cast<Id>(valid_shapes.size());
+    valid_shapes.push_back(valid);
+}
 
 Id Graph::add_op(Code code, std::vector<Id> in, std::vector<Id> out, Id src) {
     Id id = static_cast<Id>(ops.size());

@@ -46,12 +46,14 @@ struct Tensor {
     bool fn_in = false, fn_out = false;   // ends of the root function
     bool scratch = false;
     Shape shape, offset;                  // window of the raw storage
+    Id valid = NONE;                      // index of Graph::valid_shapes where less than the window is valid
     std::vector<Id> producers, consumers; // op ids, each once, ascending
 };
 
 // One output tile of a matrix product with its whole k chain: L1 and L0 loads, A_MUL_B and A_MULACC_B.
 struct Matmul {
     int64_t m, n, k;                      // extent of the tile and of the whole k axis
+    int64_t valid_m, valid_n, valid_k;    // what of it is valid
     int64_t k_l0, k_l1a, k_l1b;
     DType in, acc;
     bool a_trans = false, b_trans = false, bias = false;
@@ -80,6 +82,7 @@ struct Graph {
     std::vector<Tensor> tensors;
     std::vector<Op> ops;
     std::vector<Matmul> matmuls;
+    std::vector<Shape> valid_shapes;
     std::vector<std::vector<Id>> dyn_sets; // accesses of the block whose offsets add up
     std::vector<Id> order;                // list order of the living operations
     bool stale = false;                   // operations were added since the last sort
@@ -87,6 +90,9 @@ struct Graph {
     Id add_raw(const Shape& shape, DType dtype, Id external = NONE);
     Id add_tensor(Id raw, const Shape& shape, const Shape& offset);
     Id add_fresh(const Shape& shape, DType dtype);                  // own storage
+    Id add_like(Id tensor);                                         // own storage for a copy of it
+    const Shape& valid_of(Id tensor) const;
+    void set_valid(Id tensor, const Shape& valid);
     Id add_op(Code code, std::vector<Id> in, std::vector<Id> out, Id src);
     void kill(Id op);
     void replace_input(Id op, Id from, Id to);
@@ -104,6 +110,7 @@ private:
 };
 
 Shape zeros(int rank);
+Shape within(const Shape& valid, const Shape& at, const Shape& extent);   // valid part of a window of something valid from 0 on
 bool contains(const Shape& outer_at, const Shape& outer, const Shape& at, const Shape& shape);
 bool overlaps(const Shape& a_at, const Shape& a, const Shape& b_at, const Shape& b);
 Shape plus(const Shape& a, const Shape& b);

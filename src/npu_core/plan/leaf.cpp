@@ -39,8 +39,8 @@ struct Builder {
     std::unordered_map<Id, int32_t> known{};
     std::map<std::vector<int64_t>, int32_t> loads{};   // L1 loads of matrix products, one per window
 
-    int32_t add(Mem mem, const Shape& shape, DType t, Id graph = NONE) {
-        leaf.tensors.push_back({mem, t, padded(shape, t, mem), shape, -1, graph});
+    int32_t add(Mem mem, const Shape& tile, const Shape& valid, DType t, Id graph = NONE) {
+        leaf.tensors.push_back({mem, t, tile, valid, bytes_of(padded(tile, t, mem), t), -1, graph});
         return static_cast<int32_t>(leaf.tensors.size()) - 1;
     }
     int32_t tensor(Id id, DType as) {
@@ -50,7 +50,7 @@ struct Builder {
         // A tile in the memory of the other core type (950) takes no room here.
         const bool cube_memory = t.mem != Mem::UB && t.mem != Mem::GM && t.mem != Mem::NONE;
         const bool foreign = (s.core == cost::Core::AIV && cube_memory) || (s.core == cost::Core::AIC && t.mem == Mem::UB);
-        int32_t made = add(foreign ? Mem::GM : t.mem, t.shape, as, id);
+        int32_t made = add(foreign ? Mem::GM : t.mem, t.shape, g.valid_of(id), as, id);
         return known[id] = made;
     }
     int32_t tensor(Id id) {
@@ -73,6 +73,11 @@ struct Builder {
         op.row_bytes = whole_rows ? 0 : tile[r - 1] * size;
     }
 
+    static void rows_apart(LeafOp& op, const Shape& tile, DType t) {   // each row has its own place in GM
+        op.gm_bytes = bytes_of(tile, t);
+        op.row_bytes = tile[tile.rank - 1] * dtype_size_bytes(t);
+    }
+
     void graph_op(const Op& op) {
         if (op.mm != NONE) return product(op, g.matmuls[op.mm]);
         Operands in, out;
@@ -85,23 +90,22 @@ struct Builder {
         LeafOp& made = push(op.code, pipe, in, out, op.latency, op.src);
         if (op.inlined) {
             made.inlined = true;
-            LeafTensor& blocks = leaf.tensors[out[0]];
-            if (blocks.shape.rank) blocks.shape[blocks.shape.rank - 1] = std::min<int64_t>(blocks.shape[blocks.shape.rank - 1], 32 / dtype_size_bytes(blocks.dtype));
+            LeafTensor& filled = leaf.tensors[out[0]];
+            Shape blocks = padded(filled.tile, filled.dtype, filled.mem);
+            if (blocks.rank) blocks[blocks.rank - 1] = std::min<int64_t>(blocks[blocks.rank - 1], 32 / dtype_size_bytes(filled.dtype));
+            filled.room = bytes_of(blocks, filled.dtype);
         }
         if (op.code == Code::COPY_IN || op.code == Code::TRANSPOSE_MOVEIN) {
-            const Tensor& t = g.tensors[op.out[0]];
-            traffic(made, t.shape, g.tensors[op.in[0]].shape, dtype_size_bytes(t.dtype));
+            traffic(made, g.valid_of(op.out[0]), g.tensors[op.in[0]].shape, dtype_size_bytes(g.tensors[op.out[0]].dtype));
         } else if (op.code == Code::COPY_OUT) {
-            const Tensor &t = g.tensors[op.in[0]], &gm = g.tensors[op.out[0]];
-            traffic(made, t.shape, gm.shape, dtype_size_bytes(gm.dtype));
+            const Tensor& gm = g.tensors[op.out[0]];
+            traffic(made, g.valid_of(op.in[0]), gm.shape, dtype_size_bytes(gm.dtype));
         } else if (op.code == Code::TRANSPOSE_MOVEOUT || op.code == Code::INDEX_OUTCAST) {
-            const Tensor& t = g.tensors[op.code == Code::INDEX_OUTCAST ? op.in.back() : op.in[0]];
-            made.gm_bytes = bytes_of(t.shape, t.dtype);
-            made.row_bytes = t.shape[t.shape.rank - 1] * dtype_size_bytes(t.dtype);
+            const Id from = op.code == Code::INDEX_OUTCAST ? op.in.back() : op.in[0];
+            rows_apart(made, g.valid_of(from), g.tensors[from].dtype);
         } else if (op.code == Code::GATHER) {
-            const Tensor& t = g.tensors[op.out[0]];
-            made.gm_bytes = bytes_of(t.shape, t.dtype) + bytes_of(g.tensors[op.in[1]].shape, g.tensors[op.in[1]].dtype);
-            made.row_bytes = t.shape[t.shape.rank - 1] * dtype_size_bytes(t.dtype);
+            rows_apart(made, g.valid_of(op.out[0]), g.tensors[op.out[0]].dtype);
+            made.gm_bytes += bytes_of(g.valid_of(op.in[1]), g.tensors[op.in[1]].dtype);
         }
     }
 
@@ -122,52 +126,55 @@ struct Builder {
         const size_t a_parts = m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
         const size_t b_parts = m.b_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1b));
         const int64_t size = dtype_size_bytes(m.in);
+        auto valid_k = [&](int64_t from, int64_t length) { return std::clamp<int64_t>(m.valid_k - from, 0, length); };
         auto l1 = [&](bool is_a, int64_t kk) -> int32_t {
             const int64_t step = is_a ? m.k_l1a : m.k_l1b, extent = is_a ? m.m : m.n;
             const bool trans = is_a ? m.a_trans : m.b_trans, direct = is_a ? m.a_direct : m.b_direct;
             const size_t first = is_a ? 0 : a_parts;
             if (!direct) return tensor(op.in[first + static_cast<size_t>(kk / step)]);
             const bool k_last = is_a != trans;   // the k axis is the stored last axis
-            const int64_t len = std::min(step, m.k - kk);
+            const int64_t len = std::min(step, m.k - kk), side = is_a ? m.valid_m : m.valid_n, deep = valid_k(kk, len);
             const Shape shape = k_last ? two(extent, len) : two(len, extent);
+            const Shape valid = k_last ? two(side, deep) : two(deep, side);
             Shape at = is_a ? m.a_at : m.b_at;
             at[k_last ? 1 : 0] += kk;
             const Id from = op.in[first];
-            std::vector<int64_t> key{from, at[0], at[1], shape[0], shape[1], is_a ? m.a_dyn : m.b_dyn};
+            std::vector<int64_t> key{from, at[0], at[1], shape[0], shape[1], is_a ? m.a_dyn : m.b_dyn, valid[0], valid[1]};
             auto [it, added] = loads.try_emplace(key, -1);
             if (!added) return it->second;
-            const int32_t tile = add(Mem::L1, shape, m.in);
+            const int32_t tile = add(Mem::L1, shape, valid, m.in);
             it->second = tile;
             LeafOp& load = push(Code::COPY_IN, Pipe::MTE2, {tensor(from)}, {tile}, lat(shape.count(), m.in), op.src);
-            traffic(load, shape, g.tensors[from].shape, size);
+            traffic(load, valid, g.tensors[from].shape, size);
             return tile;
         };
         int32_t bias = -1;
         if (m.bias) {
             const Id from = op.in[a_parts + b_parts];
             const DType type = g.tensors[from].dtype;
-            std::vector<int64_t> key{from, m.bias_at[0], m.bias_at[1], 1, m.n, -2 - m.bias_dyn};
+            const Shape row = two(1, m.n), valid = two(1, m.valid_n);
+            std::vector<int64_t> key{from, m.bias_at[0], m.bias_at[1], 1, m.n, -2 - m.bias_dyn, m.valid_n};
             auto [it, added] = loads.try_emplace(key, -1);
             if (added) {
-                it->second = add(Mem::L1, two(1, m.n), type);
-                leaf.tensors[it->second].shape = padded(two(1, m.n), type, Mem::BT);   // a bias is one row
+                it->second = add(Mem::L1, row, valid, type);
+                leaf.tensors[it->second].room = bytes_of(padded(row, type, Mem::BT), type);   // a bias is one row
                 LeafOp& load = push(Code::COPY_IN, Pipe::MTE2, {tensor(from)}, {it->second}, lat(m.n, type), op.src);
-                traffic(load, two(1, m.n), g.tensors[from].shape, dtype_size_bytes(type));
+                traffic(load, valid, g.tensors[from].shape, dtype_size_bytes(type));
             }
-            bias = add(Mem::BT, two(1, m.n), m.acc);
+            bias = add(Mem::BT, row, valid, m.acc);
             push(Code::L1_TO_BT, Pipe::MTE1, {it->second}, {bias}, lat(m.n, m.acc), op.src);
         }
         int32_t acc = -1;
         for (int64_t kk = 0; kk < m.k; kk += m.k_l0) {
-            const int64_t kl = std::min(m.k_l0, m.k - kk);
+            const int64_t kl = std::min(m.k_l0, m.k - kk), deep = valid_k(kk, kl);
             const int32_t a1 = l1(true, kk / m.k_l1a * m.k_l1a);
-            const int32_t a0 = add(Mem::L0A, two(m.m, kl), m.in);
+            const int32_t a0 = add(Mem::L0A, two(m.m, kl), two(m.valid_m, deep), m.in);
             push(m.a_trans ? Code::L1_TO_L0At : Code::L1_TO_L0A, Pipe::MTE1, {a1}, {a0}, lat(m.m * kl, m.in), op.src);
             const int32_t b1 = l1(false, kk / m.k_l1b * m.k_l1b);
-            const int32_t b0 = add(Mem::L0B, two(kl, m.n), m.in);
+            const int32_t b0 = add(Mem::L0B, two(kl, m.n), two(deep, m.valid_n), m.in);
             push(m.b_trans ? Code::L1_TO_L0Bt : Code::L1_TO_L0B, Pipe::MTE1, {b1}, {b0}, lat(m.n * kl, m.in), op.src);
             const bool last = kk + m.k_l0 >= m.k;
-            const int32_t c = last ? tensor(op.out[0], m.acc) : add(Mem::L0C, two(m.m, m.n), m.acc);
+            const int32_t c = last ? tensor(op.out[0], m.acc) : add(Mem::L0C, two(m.m, m.n), two(m.valid_m, m.valid_n), m.acc);
             Operands in{a0, b0};
             if (acc >= 0) in.push_back(acc);
             else if (bias >= 0) in.push_back(bias);
@@ -202,6 +209,10 @@ std::vector<int64_t> signature(const Graph& g, const SubGraph& s) {
         const Tensor& t = g.tensors[id];
         sig.push_back(static_cast<int64_t>(t.mem) * 64 + static_cast<int64_t>(t.dtype));
         for (int i = 0; i < t.shape.rank; ++i) sig.push_back(t.shape[i]);
+        if (t.valid != NONE) {
+            sig.push_back(-3);
+            for (int i = 0; i < t.shape.rank; ++i) sig.push_back(g.valid_of(id)[i]);
+        }
         sig.push_back(-1);
     };
     auto put_window = [&](std::array<int64_t, 6> w) {
@@ -216,7 +227,7 @@ std::vector<int64_t> signature(const Graph& g, const SubGraph& s) {
         for (Id t : op.out) put_tensor(t);
         if (op.mm == NONE) continue;
         const Matmul& m = g.matmuls[op.mm];
-        for (int64_t v : {m.m, m.n, m.k, m.k_l0, m.k_l1a, m.k_l1b, static_cast<int64_t>(m.in), static_cast<int64_t>(m.acc),
+        for (int64_t v : {m.m, m.n, m.k, m.valid_m, m.valid_n, m.valid_k, m.k_l0, m.k_l1a, m.k_l1b, static_cast<int64_t>(m.in), static_cast<int64_t>(m.acc),
                           static_cast<int64_t>(m.a_trans * 16 + m.b_trans * 8 + m.bias * 4 + m.a_direct * 2 + m.b_direct)})
             sig.push_back(v);
         if (m.a_direct) put_window({op.in[0], m.a_at[0], m.a_at[1], m.m, m.k, m.a_dyn});

@@ -16,8 +16,9 @@ namespace npu::plan {
 struct LeafTensor {
     Mem mem;
     DType dtype;
-    Shape shape;            // padded
-    Shape exact;            // as the operation wrote it
+    Shape tile;             // as the operation wrote it
+    Shape exact;            // its valid part: what moves and what instructions work on
+    int64_t room = 0;       // bytes it takes in local memory: the tile, padded
     int32_t buffer = -1;    // local memory shared by aliases; -1 for GM
     Id graph = NONE;        // tile-graph tensor, NONE for tiles inside a matrix product
 };

@@ -182,9 +182,8 @@ void assign_memory(Graph& g, const Chip& chip) {
             if (consumer.code == Code::VIEW && linked(now, g.tensors[consumer.out[0]].mem) && now == Mem::GM) continue;
             Id from = static_cast<Id>(i);
             const Shape shape = g.tensors[i].shape;
-            const DType type = g.tensors[i].dtype;
             auto hop = [&](Code code, Mem to) {
-                Id copy = g.add_fresh(shape, type);
+                Id copy = g.add_like(from);
                 g.tensors[copy].mem = to;
                 Id op = g.add_op(code, {from}, {copy}, consumer.src);
                 g.ops[op].at = zeros(shape.rank);

@@ -35,7 +35,7 @@ void adapt(Graph& g, const Chip& chip) {
             }
             if (away.empty()) continue;
             const Shape shape = g.tensors[t].shape;
-            const Id gm = g.add_fresh(shape, g.tensors[t].dtype);
+            const Id gm = g.add_like(t);
             g.tensors[gm].mem = Mem::GM;
             const Id src = g.ops[id].src;
             for (Id p : std::vector<Id>(g.tensors[t].producers)) {
@@ -53,7 +53,7 @@ void adapt(Graph& g, const Chip& chip) {
                     else users.push_back(user);
                 }
                 if (users.empty()) continue;
-                const Id copy = g.add_fresh(shape, g.tensors[t].dtype);
+                const Id copy = g.add_like(t);
                 g.tensors[copy].mem = g.tensors[t].mem;
                 const Id in = g.add_op(Code::VIEW, {gm}, {copy}, src);
                 g.ops[in].at = zeros(shape.rank);
@@ -81,6 +81,7 @@ void copy_through_ub(Graph& g, Id id, const Chip& chip) {
         for (int d = 0; d < whole.rank; ++d) extent[d] = std::min(piece[d], whole[d] - at[d]);
         const Id mid = g.add_fresh(extent, type);
         g.tensors[mid].mem = Mem::UB;
+        if (g.tensors[op.in[0]].valid != NONE) g.set_valid(mid, within(g.valid_of(op.in[0]), at, extent));
         const Id in = g.add_op(Code::COPY_IN, {op.in[0]}, {mid}, op.src);
         g.ops[in].at = at;
         g.ops[in].sub = op.sub;
@@ -144,6 +145,8 @@ void eliminate_common(Graph& g) {
             Key key{op.sub, op.mm, op.dyn, op.code, op.in, {op.at.d.begin(), op.at.d.begin() + op.at.rank}};
             for (int i = 0; i < out.shape.rank; ++i) key.at.push_back(out.shape[i]);
             key.at.push_back(static_cast<int64_t>(out.dtype));
+            if (out.valid != NONE)
+                for (int i = 0; i < out.shape.rank; ++i) key.at.push_back(g.valid_of(op.out[0])[i]);
             auto [it, added] = first.try_emplace(std::move(key), id);
             if (added) continue;
             const Id kept = g.ops[it->second].out[0], gone = op.out[0];

@@ -54,7 +54,7 @@ void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std
     auto add = [&](std::vector<Access>& list, Id tensor, const Shape& at, const Shape& shape, Id dyn, bool unknown, int64_t bytes,
                    int64_t row_bytes = 0) {
         const Id external = g.raws[g.tensors[tensor].raw].external;
-        if (external == NONE) return;
+        if (external == NONE || (!unknown && shape.count() == 0)) return;
         std::vector<int64_t> key{&list == &reads, external, dyn, unknown};
         for (int i = 0; i < shape.rank; ++i) { key.push_back(at[i]); key.push_back(shape[i]); }
         if (!unknown && !seen.insert(key).second) return;
@@ -69,19 +69,20 @@ void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std
     for (Id id : s.ops) {
         const Op& op = g.ops[id];
         if (op.code == Code::COPY_IN || op.code == Code::TRANSPOSE_MOVEIN) {
-            const Tensor& t = g.tensors[op.out[0]];
-            add(reads, op.in[0], op.at, t.shape, op.dyn, false, bytes_of(t.shape, t.dtype));
+            const Shape& valid = g.valid_of(op.out[0]);
+            add(reads, op.in[0], op.at, valid, op.dyn, false, bytes_of(valid, g.tensors[op.out[0]].dtype));
         } else if (op.code == Code::COPY_OUT) {
-            const Tensor& t = g.tensors[op.in[0]];
-            add(writes, op.out[0], op.at, t.shape, op.dyn, false, bytes_of(t.shape, g.tensors[op.out[0]].dtype));
+            const Shape& valid = g.valid_of(op.in[0]);
+            add(writes, op.out[0], op.at, valid, op.dyn, false, bytes_of(valid, g.tensors[op.out[0]].dtype));
         } else if (op.code == Code::RESHAPE) {
             const Tensor& t = g.tensors[op.in[0]];
             if (t.mem == Mem::GM) add(reads, op.in[0], zeros(t.shape.rank), t.shape, NONE, false, 0);
         } else if (op.code == Code::GATHER) {
             const Tensor &t = g.tensors[op.out[0]], &index = g.tensors[op.in[1]];
+            const Shape& picked = g.valid_of(op.in[1]);
             add(reads, op.in[0], zeros(g.tensors[op.in[0]].shape.rank), g.tensors[op.in[0]].shape, NONE, true,
-                bytes_of(t.shape, t.dtype));
-            add(reads, op.in[1], index.offset, index.shape, NONE, false, bytes_of(index.shape, index.dtype));
+                bytes_of(g.valid_of(op.out[0]), t.dtype));
+            add(reads, op.in[1], index.offset, picked, NONE, false, bytes_of(picked, index.dtype));
         } else if (op.code == Code::INDEX_OUTCAST || op.code == Code::TRANSPOSE_MOVEOUT) {
             const Tensor& t = g.tensors[op.out[0]];
             add(writes, op.out[0], t.offset, t.shape, NONE, false, bytes_of(t.shape, t.dtype));
@@ -95,18 +96,18 @@ void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std
             };
             size_t next = 0;
             if (m.a_direct) {
-                const Shape a = m.a_trans ? two(m.k, m.m) : two(m.m, m.k);
+                const Shape a = m.a_trans ? two(m.valid_k, m.valid_m) : two(m.valid_m, m.valid_k);
                 add(reads, op.in[next], m.a_at, a, m.a_dyn, false, a.count() * size, run(op.in[next], a, !m.a_trans, m.k_l1a));
             }
             next += m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
             if (m.b_direct) {
-                const Shape b = m.b_trans ? two(m.n, m.k) : two(m.k, m.n);
+                const Shape b = m.b_trans ? two(m.valid_n, m.valid_k) : two(m.valid_k, m.valid_n);
                 add(reads, op.in[next], m.b_at, b, m.b_dyn, false, b.count() * size, run(op.in[next], b, m.b_trans, m.k_l1b));
             }
             next += m.b_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1b));
             if (m.bias) {
                 const Tensor& t = g.tensors[op.in[next]];
-                add(reads, op.in[next], m.bias_at, two(1, m.n), m.bias_dyn, false, m.n * dtype_size_bytes(t.dtype));
+                add(reads, op.in[next], m.bias_at, two(1, m.valid_n), m.bias_dyn, false, m.valid_n * dtype_size_bytes(t.dtype));
             }
         }
     }
@@ -182,10 +183,10 @@ void set_options(Graph& g, const Block& block, const Program& program) {
 
 }  // namespace
 
-Root plan_root(const Program& program, const std::vector<Visit>& visits, const std::vector<Shape>& offsets,
+Root plan_root(const Program& program, const std::vector<Visit>& visits, const Valids& valids, const std::vector<Shape>& offsets,
                const std::unordered_set<Id>& crossing, Numerics numerics, const Chip& chip, const PartitionOptions& options,
                LeafTable& leaves) {
-    const Block block = build_block(program, visits, crossing, numerics, chip);
+    const Block block = build_block(program, visits, valids, crossing, numerics, chip);
     Root root;
     root.externals = block.externals;
     root.unmodelled = block.unmodelled;

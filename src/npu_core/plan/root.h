@@ -47,7 +47,7 @@ private:
     std::vector<Leaf> leaves_;
 };
 
-Root plan_root(const Program& program, const std::vector<Visit>& visits, const std::vector<Shape>& offsets,
+Root plan_root(const Program& program, const std::vector<Visit>& visits, const Valids& valids, const std::vector<Shape>& offsets,
                const std::unordered_set<Id>& crossing, Numerics numerics, const Chip& chip, const PartitionOptions& options,
                LeafTable& leaves);
 

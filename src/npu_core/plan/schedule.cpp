@@ -105,7 +105,7 @@ void share_buffers(Leaf& leaf) {
         while (parent[x] != x) x = parent[x] = parent[parent[x]];
         return x;
     };
-    auto size = [&](int32_t t) { return round_up(bytes_of(leaf.tensors[t].shape, leaf.tensors[t].dtype), 32); };
+    auto size = [&](int32_t t) { return round_up(leaf.tensors[t].room, 32); };
     for (const LeafOp& op : leaf.ops) {
         const bool alias = op.code == Code::VIEW || op.code == Code::ASSEMBLE || op.code == Code::RESHAPE;
         if (alias && leaf.tensors[op.in[0]].mem == leaf.tensors[op.out[0]].mem) {
@@ -188,16 +188,16 @@ void check_capacity(const Leaf& leaf, const Block& block, const Program& program
                     const LeafTensor& x = leaf.tensors[t];
                     if (x.buffer < 0 || static_cast<int>(x.mem) != m || !seen.insert(x.buffer).second) continue;
                     const char* role = side == &op.in ? "input" : t == op.out[0] ? "output" : "scratch";
-                    fault.live.push_back({role, {x.exact.d.begin(), x.exact.d.begin() + x.exact.rank}, leaf.buffer_bytes[x.buffer]});
+                    fault.live.push_back({role, {x.tile.d.begin(), x.tile.d.begin() + x.tile.rank}, leaf.buffer_bytes[x.buffer]});
                 }
             fault.op = cost::info(op.code).name;
             const LeafTensor* shown = nullptr;
             for (const Operands* side : {&op.in, &op.out})
                 for (int32_t t : *side)
                     if (leaf.tensors[t].mem == static_cast<Mem>(m) &&
-                        (!shown || leaf.tensors[t].exact.count() > shown->exact.count()))
+                        (!shown || leaf.tensors[t].tile.count() > shown->tile.count()))
                         shown = &leaf.tensors[t];
-            if (shown) fault.tile.assign(shown->exact.d.begin(), shown->exact.d.begin() + shown->exact.rank);
+            if (shown) fault.tile.assign(shown->tile.d.begin(), shown->tile.d.begin() + shown->tile.rank);
             name_operation(fault, op.src, block, program);
             fault.suggest_tile();
             throw fault;

@@ -279,7 +279,7 @@ private:
         fault.operation = leaf_.ops[now_].src;
         fault.op = cost::info(leaf_.ops[now_].code).name;
         auto shape_of = [&](int32_t t) {
-            const Shape& x = leaf_.tensors[t].exact;
+            const Shape& x = leaf_.tensors[t].tile;
             return std::vector<int64_t>(x.d.begin(), x.d.begin() + x.rank);
         };
         int64_t at = 0;

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t UNKNOWN_BASE = int64_t{1} << 50, UNKNOWN_STEP = int64_t{1} << 32;
 
+constexpr size_t MOST_TAILS = 256;   // root functions with tails before extents are rounded
+
 using Scalar = ControlScalars::Scalar;
 
 class Walker {
@@ -19,7 +21,7 @@ public:
     Walker(const Program& p, const std::unordered_set<Id>& crossing, const std::vector<IntData>& data,
            const std::vector<Assumed>& assume, const std::function<void(const Instance&)>& use, WalkNotes& notes)
         : p_(p), use_(use), notes_(notes), scalars_(p, data, assume, notes.assumptions), crossing_(crossing),
-          stamp_(p.tensors.size(), -1), number_(p.tensors.size(), 0) {
+          stamp_(p.tensors.size(), -1), number_(p.tensors.size(), 0), extents_(p.extents.size()) {
         new_block();
     }
     void run() {
@@ -46,9 +48,19 @@ private:
     int32_t block_ = 0;
     uint32_t next_number_ = 0;
     Patience patience_;
+    struct Extents { int64_t version = -1; Shape shape; };
+    std::vector<Extents> extents_;               // Program::extents as last evaluated
+    int64_t version_ = 0;                        // counts changes of scalars
+    std::unordered_map<Id, Shape> held_;         // locals that were set to a value of which a part is valid
+    Valids valids_;
+    bool partial_ = false;                       // this block has tails
+    std::unordered_set<uint64_t> tail_keys_;
 
     void new_block() {
         visits_.clear();
+        valids_.shapes.clear();
+        valids_.slots.clear();
+        partial_ = false;
         offset_count_ = 0;
         key_[0] = 0x243F6A8885A308D3ull;
         key_[1] = 0x13198A2E03707344ull;
@@ -60,7 +72,8 @@ private:
         const bool works = std::any_of(visits_.begin(), visits_.end(), [](const Visit& v) { return v.item->kind != ItemKind::DECL; });
         if (works) {
             offsets_.resize(offset_count_);
-            use_({visits_, offsets_, {key_[0], key_[1]}, options_, submit_});
+            if (partial_) tail_keys_.insert(key_[0]);
+            use_({visits_, offsets_, valids_, {key_[0], key_[1]}, options_, submit_});
             submit_ = false;
         }
         new_block();
@@ -106,6 +119,68 @@ private:
             number_[t] = next_number_++;
         }
         return number_[t];
+    }
+
+    // What is valid of tensor t now where that is less than its shape; false: all of it.
+    bool valid_now(Id t, Shape& valid) {
+        if (!held_.empty())
+            if (auto it = held_.find(t); it != held_.end()) {
+                valid = it->second;
+                return !(valid == p_.tensors[t].shape);
+            }
+        return made_valid(t, valid);
+    }
+    bool made_valid(Id t, Shape& valid) {        // as its operation leaves it
+        const TensorInfo& info = p_.tensors[t];
+        if (info.extents == NONE) return false;
+        Extents& e = extents_[info.extents];
+        if (e.version != version_) {
+            e = {version_, info.shape};
+            for (int i = 0; i < info.shape.rank; ++i) {
+                const Scalar s = scalars_.eval(p_.id_at(p_.extents[info.extents])[i]);
+                e.shape[i] = s.known ? std::max<int64_t>(s.value, 0) : UNKNOWN_BASE;
+                if (!s.known) notes_.assumptions.insert("valid extents that are not known before the run: their tiles cost as full tiles");
+            }
+        }
+        valid = e.shape;
+        const bool coarse = tail_keys_.size() > MOST_TAILS;
+        for (int i = 0; i < valid.rank; ++i) {
+            if (coarse) valid[i] = round_up(valid[i], std::max<int64_t>(1, ceil_div(info.shape[i], 16)));
+            valid[i] = std::min(valid[i], info.shape[i]);
+        }
+        if (valid == info.shape) return false;
+        if (coarse) notes_.assumptions.insert("more than " + std::to_string(MOST_TAILS) + " kinds of tails: further ones are rounded up to sixteenths of their tile");
+        return true;
+    }
+    void hold(Id t, bool partial, const Shape& valid) {
+        if (partial || p_.tensors[t].extents != NONE) held_[t] = partial ? valid : p_.tensors[t].shape;
+        else if (!held_.empty()) held_.erase(t);
+    }
+    void mix_valid(const Shape& valid) {
+        partial_ = true;
+        for (int i = 0; i < valid.rank; ++i) key_[0] = mix(key_[0], static_cast<uint64_t>(valid[i]) + 3);
+    }
+    void results_valid(const npu::Op& op) {      // of the operation that was just visited
+        Shape valid;
+        for (int i = 0; i < op.outs.count; ++i) {
+            const Id t = p_.id_at(op.outs)[i];
+            if (!held_.empty()) held_.erase(t);
+            if (!made_valid(t, valid)) continue;
+            Visit& v = visits_.back();
+            if (v.valid == NONE) {
+                v.valid = static_cast<Id>(valids_.shapes.size());
+                for (int k = 0; k < op.outs.count; ++k) valids_.shapes.push_back(p_.tensors[p_.id_at(op.outs)[k]].shape);
+            }
+            valids_.shapes[v.valid + i] = valid;
+            key_[0] = mix(key_[0], static_cast<uint64_t>(i));
+            mix_valid(valid);
+        }
+    }
+    void slot_valid(Id t) {                      // a local that this block reads
+        Shape valid;
+        if ((held_.empty() && p_.tensors[t].extents == NONE) || !crossing_.count(t) || !valid_now(t, valid) || valids_.slot(t)) return;
+        valids_.slots.push_back({t, valid});
+        mix_valid(valid);
     }
 
     void visit(const Item& item) {
@@ -154,23 +229,31 @@ private:
                     if (op.scalars.count > 0 && op_rows()[op.row].kernel == "view") {
                         const int rank = p_.tensors[p_.id_at(op.outs)[0]].shape.rank;
                         place({op.scalars.begin, rank}, rank);
-                        for (int i = 0; i < rank && rank + i < op.scalars.count; ++i) {
-                            const Scalar s = scalars_.eval(p_.id_at(op.scalars)[rank + i]);
-                            if (!s.known || s.value != p_.tensors[p_.id_at(op.outs)[0]].shape[i]) { ++notes_.tails; break; }
-                        }
                     }
+                    for (int i = 0; i < op.ins.count; ++i) slot_valid(p_.id_at(op.ins)[i]);
+                    results_valid(op);
                     for (int i = 0; i < op.outs.count; ++i) scalars_.written(p_.id_at(op.outs)[i]);
                     break;
                 }
-                case ItemKind::DECL: visit(item); break;
-                case ItemKind::SET: visit(item); scalars_.written(item.a); break;
+                case ItemKind::DECL: visit(item); hold(item.a, false, {}); break;
+                case ItemKind::SET: {
+                    visit(item);
+                    slot_valid(item.b);
+                    Shape valid;
+                    const bool partial = valid_now(item.b, valid);
+                    hold(item.a, partial, valid);
+                    scalars_.written(item.a);
+                    break;
+                }
                 case ItemKind::ASSEMBLE:
                     visit(item);
+                    slot_valid(item.b);
+                    if (!p_.tensors[item.a].global()) hold(item.a, false, {});
                     place(item.span, p_.tensors[item.a].shape.rank);
                     scalars_.written(item.a);
                     break;
                 case ItemKind::STORE: scalars_.written(item.a); break;
-                case ItemKind::LOAD: scalars_.load(item); break;
+                case ItemKind::LOAD: scalars_.load(item); ++version_; break;
                 case ItemKind::BLOCK: flush(); break;
                 case ItemKind::TRAP: throw TrapSignal{item.a};   // the kernel raises here, whatever the model
                 case ItemKind::IF: {
@@ -195,6 +278,7 @@ private:
             for (int64_t k = 0; k < take; ++k, i += step) {
                 patience_.check();
                 scalars_.set_index(item.a, i);
+                ++version_;
                 body(item.b);
             }
             flush();

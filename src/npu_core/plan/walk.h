@@ -14,12 +14,13 @@ namespace npu::plan {
 struct Instance {
     const std::vector<Visit>& visits;
     const std::vector<Shape>& offsets;    // evaluated offsets of its dynamic accesses, by Visit::dyn
+    const Valids& valids;                 // what is valid of results and slots where it is less than the shape
     uint64_t key[2];                      // which items ran: equal keys mean the same root function
     Id options;                           // pass options in force, NONE for none
     bool submit_before;                   // a DeviceTask ends before this instance
 };
 
-struct WalkNotes { std::set<std::string> assumptions; int64_t tails = 0; };
+struct WalkNotes { std::set<std::string> assumptions; };
 
 void walk(const Program& program, const std::unordered_set<Id>& crossing, const std::vector<IntData>& data,
           const std::vector<Assumed>& assume, const std::function<void(const Instance&)>& use, WalkNotes& notes);

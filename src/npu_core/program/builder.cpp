@@ -72,6 +72,15 @@ Id Builder::tensor(int dtype, const std::vector<int64_t>& shape, int arg_index, 
     return static_cast<Id>(p_.tensors.size() - 1);
 }
 
+void Builder::extents(Id t, const std::vector<Id>& valid) {
+    check_tensor(t);
+    check_exprs(valid);
+    if (static_cast<int>(valid.size()) != p_.tensors[t].shape.rank) refuse("valid extents: one per axis");
+    const auto [it, fresh] = extent_ids_.try_emplace(valid, static_cast<Id>(p_.extents.size()));
+    if (fresh) p_.extents.push_back(ids(valid));
+    p_.tensors[t].extents = it->second;
+}
+
 Id Builder::push_expr(Expr e) {
     p_.exprs.push_back(e);
     return static_cast<Id>(p_.exprs.size() - 1);

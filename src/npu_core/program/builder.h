@@ -34,6 +34,7 @@ class Builder {
     bool finished() const { return finished_; }
 
     Id tensor(int dtype, const std::vector<int64_t>& shape, int arg_index, std::string name);
+    void extents(Id t, const std::vector<Id>& valid);
     Id constant(int64_t value);
     Id expr(int op, Id a, Id b);
     std::pair<Id, Id> scalar(int kind);  // (slot, expression)
@@ -76,6 +77,7 @@ class Builder {
     Program p_;
     Legaliser legaliser_;
     std::vector<Level> open_;
+    std::map<std::vector<Id>, Id> extent_ids_;
     std::unordered_map<int64_t, Id> constants_;
     std::map<std::tuple<int, Id, Id>, Id> exprs_;
     std::unordered_map<std::string, int32_t> line_ids_, label_ids_, option_ids_;

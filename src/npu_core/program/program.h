@@ -33,6 +33,8 @@ struct Expr {
     int64_t value = 0;      // CONST: the value; INDEX, LOAD: slot of the run-time scalar table
 };
 
+struct Span { int32_t begin = 0, count = 0; };  // range of a pool
+
 enum class TensorKind : uint8_t { LOCAL, ARG };
 struct TensorInfo {
     DType dtype;
@@ -41,11 +43,10 @@ struct TensorInfo {
     int arg_index = -1;      // position among the tensor arguments, for ARG
     std::string name;        // what messages call it
     Id alias = NONE;         // argument whose memory it is (reshape in place)
+    Id extents = NONE;       // index of Program::extents: valid extents that may be below the shape, read by the plan only
 
     bool global() const { return kind == TensorKind::ARG || alias != NONE; }
 };
-
-struct Span { int32_t begin = 0, count = 0; };  // range of a pool
 
 // cube: m0 m1 k0 kA1 kB1 n0 n1
 struct TileInfo { std::vector<int64_t> vec; std::vector<int64_t> cube; bool split_k = false; };
@@ -106,6 +107,7 @@ struct Program {
     std::vector<Op> ops;
     std::vector<Body> bodies;           // bodies[0] is the kernel
     std::vector<Id> ids;                // pool: tensor and expression ids
+    std::vector<Span> extents;          // expressions per axis, each combination once
     std::vector<int64_t> ints;          // pool
     std::vector<double> floats;         // pool
     std::vector<TileInfo> tiles;
