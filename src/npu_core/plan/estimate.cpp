@@ -361,7 +361,9 @@ std::string Planner::finish(const WalkNotes& notes) {
     out.number("time_us", time_us);
     out.integer("cycles", std::llround(time_us * ghz * 1000));
     out.integer("core_span_cycles", run.span).integer("launches", 1).integer("device_tasks", static_cast<int64_t>(work_.size()));
-    out.integer("root_functions", static_cast<int64_t>(roots_.size())).integer("leaf_functions", static_cast<int64_t>(leaves_.leaves().size()));
+    std::set<uint64_t> functions;                // tails of one function are planned apart and are the same function
+    for (const auto& [key, root] : roots_) functions.insert(key.second);
+    out.integer("root_functions", static_cast<int64_t>(functions.size())).integer("leaf_functions", static_cast<int64_t>(leaves_.leaves().size()));
     out.raw("tasks", tasks.text()).integer("gm_read_bytes", totals_.gm_read).integer("gm_write_bytes", totals_.gm_write);
     out.integer("hbm_read_bytes", totals_.hbm_read).integer("hbm_write_bytes", totals_.hbm_write).integer("l2_hit_bytes", totals_.l2_hit);
     out.integer("spill_bytes", spill).integer("workspace_bytes", totals_.workspace + totals_.slots);

@@ -15,7 +15,8 @@ struct Instance {
     const std::vector<Visit>& visits;
     const std::vector<Shape>& offsets;    // evaluated offsets of its dynamic accesses, by Visit::dyn
     const Valids& valids;                 // what is valid of results and slots where it is less than the shape
-    uint64_t key[2];                      // which items ran: equal keys mean the same root function
+    uint64_t key[2];                      // which items ran: equal keys mean the same root function with the same tails,
+                                          // an equal second one the same root function
     Id options;                           // pass options in force, NONE for none
     bool submit_before;                   // a DeviceTask ends before this instance
 };
