@@ -69,7 +69,7 @@ _OLD, _NEW = ("0.2",), ("master",)
 OPTIONS: dict[str, dict[str, Option]] = {
     "runtime": {
         "run_mode": Option(lambda v: v in (0, 1), "RunMode.NPU or RunMode.SIM", effect="both simulate"),
-        "device_sched_mode": _between(0, 3),
+        "device_sched_mode": _between(0, 3, effect=PLAN),
         "stitch_function_max_num": _between(1, 1024, default=128, effect=PLAN),
         "max_workspace_kb": _between(0, 2**31 - 1, default=0, versions=_NEW),
         "valid_shape_optimize": _between(0, 1),

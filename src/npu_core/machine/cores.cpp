@@ -3,55 +3,15 @@
 // first. The order does not depend on the device's rates, so that a faster part never delays the whole.
 #include <algorithm>
 #include <queue>
-#include <tuple>
 
 #include "npu_core/machine/memory.h"
+#include "npu_core/machine/order.h"
 
 namespace npu::machine {
 
 namespace {
 
 int64_t whole(double cycles) { return static_cast<int64_t>(cycles + 0.5); }
-
-// Position of every task: by earliest start in nominal cycles, then the longest first, then as listed. Predecessors come
-// first. Long tasks first: the end does not hang on which of several small ones happens to be listed last.
-std::vector<int32_t> serving_order(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves) {
-    std::vector<int32_t> open(tasks.size()), order;
-    std::vector<int64_t> at(tasks.size(), 0);
-    auto length = [&](int32_t t) { return tasks[t].leaf < 0 ? 0 : std::max<int64_t>(1, leaves[tasks[t].leaf].latency); };
-    using Entry = std::tuple<int64_t, int64_t, int32_t>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    for (size_t t = 0; t < tasks.size(); ++t)
-        if ((open[t] = tasks[t].predecessors) == 0) ready.emplace(0, -length(static_cast<int32_t>(t)), static_cast<int32_t>(t));
-    order.reserve(tasks.size());
-    while (!ready.empty()) {
-        const auto [start, longest, t] = ready.top();
-        ready.pop();
-        order.push_back(t);
-        const int64_t end = start - longest;
-        for (int32_t s : tasks[t].successors) {
-            at[s] = std::max(at[s], end);
-            if (--open[s] == 0) ready.emplace(at[s], -length(s), s);
-        }
-    }
-    return order;
-}
-
-// Reads of the first tasks, as many of a type as it has cores: they start together and share the pools. Later ones are
-// spread over time; for them the pools bound the whole launch, not the single task.
-std::vector<int64_t> shared_reads(const DeviceTask& tasks, const std::vector<int32_t>& order, const std::vector<LeafTiming>& leaves,
-                                  const plan::Chip& chip, const Pools& pools) {
-    std::vector<int64_t> cycles(tasks.size(), 0);
-    std::vector<Share> wave;
-    int32_t left[2] = {chip.aic, chip.aiv};
-    for (int32_t t : order) {
-        if (tasks[t].leaf < 0) continue;
-        int32_t& cores = left[tasks[t].core == cost::Core::AIC ? 0 : 1];
-        if (cores > 0) wave.push_back({t, --cores});
-    }
-    share_wave(wave, tasks, leaves, pools, cycles);
-    return cycles;
-}
 
 }  // namespace
 
@@ -65,32 +25,40 @@ DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>&
     using Slots = std::priority_queue<Slot, std::vector<Slot>, std::greater<>>;
     run.thread_busy.assign(static_cast<size_t>(threads), 0);
     run.used.assign(static_cast<size_t>(chip.aic + chip.aiv), 0);
-    const std::vector<int32_t> order = serving_order(tasks, leaves);
-    const std::vector<int64_t> reads = shared_reads(tasks, order, leaves, chip, pools);
-    Slots aic, aiv, servers;
-    for (int32_t c = 0; c < chip.aic; ++c) aic.emplace(0, c);
-    for (int32_t c = 0; c < chip.aiv; ++c) aiv.emplace(0, c);
-    for (int32_t t = 0; t < threads; ++t) servers.emplace(0, t);
+    const Order order = serving_order(tasks, leaves, chip, cost.last_first);
+    const std::vector<int64_t> taken = shared_cycles(tasks, order, leaves, chip, pools);
+    // Cores and threads that a task may go to: all of them, or, in turn, one thread with its range of cores.
+    std::vector<Slots> free_cores[2], servers(static_cast<size_t>(cost.in_turn ? threads : 1));
+    size_t turn[2] = {0, 0};
+    for (int kind = 0; kind < 2; ++kind) {
+        const int32_t count = kind == 0 ? chip.aic : chip.aiv, owners = cost.in_turn ? std::min(threads, std::max(1, count)) : 1;
+        free_cores[kind].resize(static_cast<size_t>(owners));
+        for (int32_t c = 0; c < count; ++c) free_cores[kind][static_cast<size_t>(c * owners / count)].emplace(0, c);
+    }
+    for (int32_t t = 0; t < threads; ++t) servers[cost.in_turn ? static_cast<size_t>(t) : 0].emplace(0, t);
     if (times) times->resize(tasks.size());
     std::vector<int64_t> ready_at(tasks.size(), 0), depth(tasks.size(), 0);
-    for (int32_t t : order) {
+    for (int32_t t : order.tasks) {
         const Task& task = tasks[t];
         const int64_t r = ready_at[t];
         int64_t end = r, chain = depth[t];
         if (task.leaf >= 0) {
             const bool cube = task.core == cost::Core::AIC;
-            Slots& cores = cube ? aic : aiv;
+            std::vector<Slots>& ranges = free_cores[cube ? 0 : 1];
+            const size_t owner = turn[cube ? 0 : 1]++ % ranges.size();
+            Slots& cores = ranges[owner];
+            Slots& thread_of = servers[cost.in_turn ? owner : 0];
             const auto [free, core] = cores.top();
             cores.pop();
-            const auto [served, thread] = servers.top();
-            servers.pop();
+            const auto [served, thread] = thread_of.top();
+            thread_of.pop();
             const int64_t begin = std::max({r, free, served});
-            const int64_t cycles = cycles_with(leaves[task.leaf], reads[t]);
+            const int64_t cycles = taken[t];
             int64_t edges = 0;   // a hub is a counter, not a task to be queued
             for (int32_t s : task.successors) edges += tasks[s].leaf >= 0;
             const int64_t serve = dispatch + completion + resolve * edges;
             // a thread that waits for a core serves others meanwhile
-            servers.emplace(std::max(served, r) + serve, thread);
+            thread_of.emplace(std::max(served, r) + serve, thread);
             run.thread_busy[thread] += serve;
             const int64_t start = begin + dispatch + pickup;
             end = start + cycles;
@@ -120,8 +88,9 @@ DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>&
             depth[s] = std::max(depth[s], chain);
         }
     }
-    for (Slots* cores : {&aic, &aiv})
-        for (; !cores->empty(); cores->pop()) (cores == &aic ? run.no_task_aic : run.no_task_aiv) += run.cycles - cores->top().first;
+    for (int kind = 0; kind < 2; ++kind)
+        for (Slots& cores : free_cores[kind])
+            for (; !cores.empty(); cores.pop()) (kind == 0 ? run.no_task_aic : run.no_task_aiv) += run.cycles - cores.top().first;
     return run;
 }
 

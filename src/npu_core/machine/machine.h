@@ -40,6 +40,7 @@ struct Task {
     int32_t predecessors = 0;
     int32_t unit = -1;                                // tasks of one instance that hang together
     int64_t miss_bytes = 0, miss_rows = 0;            // reads that come from HBM; contiguous runs of them
+    int64_t through_bytes = 0;                        // writes that L2 hands on to HBM at once: it absorbs no more
     std::vector<int32_t> successors;                  // tasks of the same DeviceTask
 };
 using DeviceTask = std::vector<Task>;
@@ -60,7 +61,13 @@ struct TaskTime {
 };
 
 // List schedule over the cores with dispatch, completion and resolve cost per task on the owning AICPU thread.
-struct DispatchCost { double dispatch, pickup, completion, resolve, stitch; int threads; };
+// last_first, in_turn: device_sched_mode, bits 0 and 1. In turn: tasks go to the threads one after another, and each thread
+// has a range of cores of its own; else to whichever thread and core is free first.
+struct DispatchCost {
+    double dispatch, pickup, completion, resolve, stitch;
+    int threads;
+    bool last_first = false, in_turn = false;
+};
 struct Pools;
 
 // One DeviceTask on an idle machine; times from its start.

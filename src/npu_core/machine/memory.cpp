@@ -42,4 +42,61 @@ void share_wave(const std::vector<Share>& wave, const DeviceTask& tasks, const s
     }
 }
 
+namespace {
+
+// Cycles of the tasks of a wave that is not the first: at least those that the pools need for all its bytes.
+void drifted(const std::vector<Share>& wave, const DeviceTask& tasks, const std::vector<LeafTiming>& leaves, const Pools& pools,
+             std::vector<int64_t>& cycles) {
+    const bool cube = tasks[wave.front().task].core == cost::Core::AIC;
+    int64_t read = 0, miss = 0, rows = 0, through = 0;
+    for (const Share& s : wave) {
+        through += tasks[s.task].through_bytes;
+        read += leaves[tasks[s.task].leaf].read_bytes;
+        miss += tasks[s.task].miss_bytes;
+        rows += tasks[s.task].miss_rows;
+    }
+    const double cores = static_cast<double>(wave.size());
+    const double pool = static_cast<double>(miss) / (cube ? pools.hbm_cube : pools.hbm_vector) + static_cast<double>(through) / pools.hbm_write;
+    for (const Share& s : wave) {
+        const LeafTiming& leaf = leaves[tasks[s.task].leaf];
+        const double l2 = std::min(static_cast<double>(leaf.read_bytes) * cores, static_cast<double>(read)) / pools.l2;
+        int64_t own = leaf.busy[static_cast<int>(cost::Pipe::MTE2)];
+        if (cube) own += static_cast<int64_t>(std::ceil(std::max(static_cast<double>(tasks[s.task].miss_rows), static_cast<double>(rows) / cores) * pools.row_cycles));
+        cycles[s.task] = std::max(cycles_with(leaf, own), static_cast<int64_t>(std::ceil(std::max(l2, pool))));
+    }
+}
+
+}  // namespace
+
+std::vector<int64_t> shared_cycles(const DeviceTask& tasks, const Order& order, const std::vector<LeafTiming>& leaves,
+                                   const plan::Chip& chip, const Pools& pools) {
+    std::vector<int64_t> cycles(tasks.size(), 0), reads(tasks.size(), 0);
+    std::vector<Share> wave[2];
+    bool first[2] = {true, true};
+    int64_t earliest_end[2] = {0, 0};
+    auto close = [&](int kind) {
+        if (wave[kind].empty()) return;
+        if (first[kind]) {
+            share_wave(wave[kind], tasks, leaves, pools, reads);
+            for (const Share& s : wave[kind]) cycles[s.task] = cycles_with(leaves[tasks[s.task].leaf], reads[s.task]);
+        } else {
+            drifted(wave[kind], tasks, leaves, pools, cycles);
+        }
+        first[kind] = false;
+        wave[kind].clear();
+    };
+    for (int32_t t : order.tasks) {
+        if (tasks[t].leaf < 0) continue;
+        const int kind = tasks[t].core == cost::Core::AIC ? 0 : 1;
+        const int64_t start = order.start[t], end = start + std::max<int64_t>(1, leaves[tasks[t].leaf].latency);
+        const size_t cores = static_cast<size_t>(kind == 0 ? chip.aic : chip.aiv);
+        if (wave[kind].size() == cores || (!wave[kind].empty() && start >= earliest_end[kind])) close(kind);
+        earliest_end[kind] = wave[kind].empty() ? end : std::min(earliest_end[kind], end);
+        wave[kind].push_back({t, static_cast<int32_t>(wave[kind].size())});
+    }
+    close(0);
+    close(1);
+    return cycles;
+}
+
 }  // namespace npu::machine

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "npu_core/machine/machine.h"
+#include "npu_core/machine/order.h"
 
 namespace npu::machine {
 
@@ -12,6 +13,7 @@ struct Pools {
     double l2 = 0;          // reads of all cores
     double hbm_cube = 0;    // bytes that miss L2, read by cube cores
     double hbm_vector = 0;  // and by vector cores, whose streams the prefetcher follows
+    double hbm_write = 0;   // bytes that L2 does not absorb
     double row_cycles = 0;  // more per contiguous run that a cube core reads from HBM
 };
 
@@ -32,5 +34,12 @@ void share_wave(const std::vector<Share>& wave, const DeviceTask& tasks, const s
 inline int64_t cycles_with(const LeafTiming& t, int64_t read_cycles) {
     return read_cycles <= t.busy[static_cast<int>(cost::Pipe::MTE2)] ? t.cycles : std::max(t.cycles, t.beside_reads + read_cycles);
 }
+
+// Cycles of every task under the AICPU (hubs: 0), from the tasks that run beside it: those next to it in the order of
+// service, as many as the chip has cores of the type, that none of them waits for by nominal times. Tasks of the first wave
+// start together and read together (`share_wave`). Later waves have drifted apart, one core reads while another computes:
+// a task takes at least as long as the pools need for its wave.
+std::vector<int64_t> shared_cycles(const DeviceTask& tasks, const Order& order, const std::vector<LeafTiming>& leaves,
+                                   const plan::Chip& chip, const Pools& pools);
 
 }  // namespace npu::machine

@@ -44,6 +44,16 @@ Chip chip_of(const cost::Device& d) {
     return c;
 }
 
+// Bytes of the launch's writes that L2 keeps for itself.
+int64_t absorbed_bytes(const Program& p, const cost::Device& d) {
+    const bool cube = std::any_of(p.ops.begin(), p.ops.end(), [](const auto& op) {
+        const std::string& kernel = op_rows()[op.row].kernel;
+        return kernel == "matmul" || kernel == "scaled_matmul" || kernel == "conv";
+    });
+    return static_cast<int64_t>(d[!cube && d.has("vector_stream.l2_absorb_mb") ? "vector_stream.l2_absorb_mb"
+                                                                              : "stream_model.l2_absorb_mb"] * 1e6);
+}
+
 struct Totals {
     int64_t instances = 0, aic = 0, aiv = 0, gm_read = 0, gm_write = 0, hbm_read = 0, hbm_write = 0, l2_hit = 0;
     int64_t workspace = 0, workspace_now = 0, slots = 0, edges = 0, hubs = 0, miss_cube = 0, miss_vector = 0;
@@ -59,6 +69,7 @@ public:
     Planner(const Program& p, const cost::Device& device, int64_t timeline_tasks)
         : p_(p), device_(device), timeline_tasks_(timeline_tasks), resident_(device.get("planner.static", 0) != 0),
           warm_(device.get("planner.warm", 0) != 0 && argument_bytes(p) <= device["capacity.l2"]),
+          absorbed_(absorbed_bytes(p, device)),
           chip_(chip_of(device)), crossing_(crossing_locals(p)), leaves_(p, chip_),
           traffic_(tensor_bytes(p), static_cast<int64_t>(device["capacity.l2"])) {}
 
@@ -74,6 +85,7 @@ public:
             totals_.workspace_now = 0;
             units_ = 0;
         }
+        sched_mode_ = options.sched_mode;
         ++in_device_task_;
         ++totals_.instances;
         calls_now_ += root.calls;
@@ -144,7 +156,11 @@ public:
                 const Shape at = a.dyn == NONE ? a.at : plus(a.at, shift_[a.dyn]);
                 tensors_[e.tensor].write += a.bytes;
                 traffic_.write(e.tensor, at, a.shape, device_task | (base + static_cast<int64_t>(t)));
-                if (e.argument && !warm_) totals_.hbm_write += traffic_.touch(e.tensor, at, a.shape, a.bytes);
+                if (e.argument && !warm_) {
+                    const int64_t before = std::max<int64_t>(0, totals_.hbm_write - absorbed_);
+                    totals_.hbm_write += traffic_.touch(e.tensor, at, a.shape, a.bytes);
+                    tasks[base + static_cast<int32_t>(t)].through_bytes += std::max<int64_t>(0, totals_.hbm_write - absorbed_) - before;
+                }
                 if (!e.argument && slots_.insert(e.tensor).second)
                     totals_.slots += bytes_of(p_.tensors[e.tensor].shape, p_.tensors[e.tensor].dtype);
             }
@@ -160,6 +176,7 @@ private:
     const int64_t timeline_tasks_;                   // 0: no timeline
     const bool resident_;             // one program per core instead of tasks under the AICPU
     const bool warm_;                 // the arguments lie in L2 when the launch starts, and stay there
+    const int64_t absorbed_;
     const Chip chip_;
     const std::unordered_set<Id> crossing_;
     LeafTable leaves_;
@@ -172,6 +189,7 @@ private:
     size_t in_device_task_ = 0;
     int32_t units_ = 0;
     int64_t calls_now_ = 0;
+    int sched_mode_ = 0;                             // of the kernel
     Totals totals_;
     std::map<const Root*, int64_t> executed_;
     std::set<Id> slots_;
@@ -252,7 +270,8 @@ std::string Planner::finish(const WalkNotes& notes) {
         machine::DispatchCost dc{device_["pypto_runtime.scheduler_cycles"] * scale, 140 * scale,
                                  device_["pypto_runtime.completion_cycles"] * scale, device_["pypto_runtime.resolve_cycles"] * scale,
                                  device_["pypto_runtime.stitch_latency"] * scale,
-                                 static_cast<int>(device_["pypto_runtime.aicpu_machines"])};
+                                 static_cast<int>(device_["pypto_runtime.aicpu_machines"]),
+                                 (sched_mode_ & 1) != 0, (sched_mode_ & 2) != 0};
         const double gbs_to_bpc = 1 / ghz;       // GB/s over GHz: bytes per cycle
         const bool cube = totals_.aic > 0;       // numbers that only cube work needs are read, and reported, with it
         // Kernels of vector work alone: one rate for what HBM reads and what L2 writes back to it.
@@ -262,8 +281,9 @@ std::string Planner::finish(const WalkNotes& notes) {
         // The measured rate is what the ports of the cube cores draw; the documented one is the pool's.
         const double l2_read = std::max(device_["chip_bandwidth.l2_read_gbs"], device_.get("chip_bandwidth.l2_read_gbs_alt", 0));
         const double vector_rate = streams ? device_["vector_stream.hbm_gbs"] : device_["stream_model.hbm_read_gbs"];
+        const double write_rate = streams ? vector_rate : device_["stream_model.hbm_write_gbs"];
         const machine::Pools pools{l2_read * gbs_to_bpc, cube_rate * gbs_to_bpc, vector_rate * gbs_to_bpc,
-                                   cube ? device_.get("latency.hbm_row_cycles", 0) : 0};
+                                   write_rate * gbs_to_bpc, cube ? device_.get("latency.hbm_row_cycles", 0) : 0};
         std::vector<std::vector<machine::TaskTime>>* wanted = timeline_tasks_ ? &times : nullptr;
         if (resident_) {
             if (wanted) wanted->resize(work_.size());
@@ -289,7 +309,6 @@ std::string Planner::finish(const WalkNotes& notes) {
         else if (resident_ && cube && device_.has("latency.flash_attn_launch"))
             launch_us = device_["latency.flash_attn_launch"] / (ghz * 1000);
         const double core_us = static_cast<double>(run.cycles) / (ghz * 1000);
-        const double write_rate = streams ? vector_rate : device_["stream_model.hbm_write_gbs"];
         const double absorb = (streams ? device_["vector_stream.l2_absorb_mb"] : device_["stream_model.l2_absorb_mb"]) * 1e6;
         const double l2_write = streams ? device_["vector_stream.absorb_gbs"]
                                 : device_.has("chip_bandwidth.l2_write_absorb_gbs") ? device_["chip_bandwidth.l2_write_absorb_gbs"]
@@ -305,8 +324,8 @@ std::string Planner::finish(const WalkNotes& notes) {
         time_us = launch_us + std::max({core_us, hbm_us, l2_us});
         auto share = [&](const cost::Pipe p, int cores) { return static_cast<double>(busy[static_cast<int>(p)]) / cores; };
         if (launch_us > std::max({core_us, hbm_us, l2_us})) bound = "launch";
-        else if (hbm_us >= core_us && hbm_us >= l2_us) bound = "HBM";
-        else if (l2_us >= core_us) bound = "L2";
+        else if (std::max(hbm_us, l2_us) >= core_us || 2 * run.idle.bandwidth >= run.aic_busy + run.aiv_busy)
+            bound = hbm_us >= l2_us ? "HBM" : "L2";      // longer than the cores, or most of their time is waiting for it
         else {
             double best = 0;
             std::string pipe = "VEC";

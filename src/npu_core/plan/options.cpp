@@ -18,6 +18,7 @@ RunOptions parse_options(const std::string& json) {
     set_number("mg_copyin_upper_bound", o.partition.copy_in_bound);
     set_number("stitch_function_max_num", o.stitch_max);
     o.stitch_max = std::min<int64_t>(o.stitch_max, 1024);
+    o.sched_mode = static_cast<int>(option_int(json, "device_sched_mode").value_or(0));
     // Classes that a setting does not name are left alone.
     auto setting_of = [&](const char* key, MergeSetting& to) {
         const auto table = merge_setting(json, key);
