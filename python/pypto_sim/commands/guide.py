@@ -29,13 +29,6 @@ def run(args: Any) -> int:
     if args.json:
         shared.print_json(shown)
     else:
-        from ..report.tables import summary_table, table
-        failed = [(run["operator"], run["phase"], run["config"]["preset"], s["id"], s["reason"]["text"].splitlines()[0])
-                  for run in shown["runs"] for s in run["strategies"] if s["verdict"] == "fail"]
-        shared.print_tables(summary_table(shown, args.lang))
-        claims = [(c["id"], run["phase"], {True: "yes", False: "no", None: "open"}[c["agrees"]], c["observed"])
-                  for run in shown["runs"] for c in run["claims"]]
-        shared.print_tables(table("Claims of the guide", ("claim", "phase", "agrees", "observed"), claims))
-        if failed:
-            shared.print_tables(table("Failed", ("operator", "phase", "preset", "strategy", "reason"), failed))
+        from ..report.tables import guide_tables
+        shared.print_tables(*guide_tables(shown, args.lang))
     return 0 if found.passed else 1

@@ -5,7 +5,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .tables import agrees_text, claim_text, numbers_text
-from .text import bytes_text, command_of, first_line, gm_bytes, size_text, time_text, verdict_of
+from .text import (
+    advice_basis,
+    bytes_text,
+    command_of,
+    conditions,
+    error_line,
+    first_line,
+    gm_bytes,
+    matching_lines,
+    size_text,
+    time_text,
+    verdict_of,
+)
 from .words import words
 
 
@@ -20,11 +32,8 @@ def grid(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> list[str]:
 def guide_report(guide: Mapping[str, Any], language: str = "en", command: str = "pypto-sim guide") -> str:
     """API report of all operators: decision table, then every comparison."""
     w = words(language)
-    first = guide["runs"][0]
-    costed = (s["estimate"] for r in guide["runs"] for s in r["strategies"] if s["estimate"])
-    band = next((e.get("error_band") for e in costed), None)
-    lines = [f"# {w['title']}", "", f"{w['conditions']}: {first['device']}, model {first['model']}"
-             + (f", error band {band}" if band else ""), "", f"{w['reproduce']}: `{command}`", "",
+    lines = [f"# {w['title']}", "", f"{w['conditions']}: {conditions(guide['runs'])}; {error_line(guide['runs'])}", "",
+             f"{w['reproduce']}: `{command}`", "",
              f"## {w['summary']}", ""]
     lines += grid((w["operator"], w["decode"], w["prefill"], w["alternative"], w["criterion"], w["because"]),
                   [(s["operator"], s["decode"] or w["none"], s["prefill"] or w["none"], s["alternative"] or "-",
@@ -40,7 +49,8 @@ def guide_report(guide: Mapping[str, Any], language: str = "en", command: str = 
 def comparison_report(run: Mapping[str, Any], language: str = "en") -> str:
     """API report of one comparison."""
     w = words(language)
-    return "\n".join([f"# {run['operator']}", "", *comparison_lines(run, w)]).rstrip() + "\n"
+    return "\n".join([f"# {run['operator']}", "", f"{w['conditions']}: {conditions([run])}; {error_line([run])}", "",
+                      *comparison_lines(run, w)]).rstrip() + "\n"
 
 
 def comparison_lines(run: Mapping[str, Any], w: Mapping[str, str]) -> list[str]:
@@ -131,7 +141,10 @@ def explore_report(found: Mapping[str, Any], language: str = "en") -> str:
                         bytes_text(e["workspace_bytes"]), e["bound_by"])])
     if found["tiles"] is not None:
         lines += [f"## {w['tiles']}", "", *grid((w["tiles"], ""), found["tiles"]["rows"])]
-    lines += [f"## {w['matching']}", "", f"{found['operator'] or w['none']}", ""]
+    lines += [f"## {w['matching']}", "", *(f"- {line}" for line in matching_lines(found, w)), ""]
+    if found["recommendations"]:
+        lines += [f"## {w['recommendation']}: {found['operator']}", "", advice_basis(found), ""]
     for phase, advice in found["recommendations"].items():
-        lines += [f"- {phase}: **{advice['id'] or w['none']}**"] + [f"  - {t}" for t in advice["because"]]
+        lines += [f"- {phase}, {advice['preset']}: **{advice['id'] or w['none']}**"]
+        lines += [f"  - {t}" for t in advice["because"]]
     return "\n".join([*lines, "", f"{w['reproduce']}: `{found['command']}`"]) + "\n"

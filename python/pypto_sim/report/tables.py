@@ -4,7 +4,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .text import bytes_text, first_line, gm_bytes, size_text, time_text, verdict_of
+from .text import (
+    advice_basis,
+    bytes_text,
+    conditions,
+    error_line,
+    first_line,
+    gm_bytes,
+    matching_lines,
+    size_text,
+    time_text,
+    verdict_of,
+)
 from .words import words
 
 _STYLE = {"pass": "green", "fail": "red", "not_applicable": "dim"}
@@ -57,7 +68,7 @@ def compare_tables(run: Mapping[str, Any], language: str = "en") -> list[Any]:
                       [(chosen, "\n".join(run["recommendation"]["because"]))]))
     if run["claims"]:
         made.append(table("", (w["claim"], w["agrees"], w["observed"]),
-                          [(c["id"], agrees_text(c, w), claim_text(c)) for c in run["claims"]]))
+                          [(claim_name(c), agrees_text(c, w), claim_text(c)) for c in run["claims"]]))
     return made
 
 
@@ -80,17 +91,36 @@ def agrees_text(claim: Mapping[str, Any], w: Mapping[str, str]) -> str:
     return {True: w["yes"], False: w["no"], None: w["open"]}[claim["agrees"]]
 
 
+def claim_name(claim: Mapping[str, Any]) -> str:
+    """Id of a claim and what it says."""
+    return f"{claim['id']}: {claim['claim']}"
+
+
 def claim_text(claim: Mapping[str, Any]) -> str:
     """What was observed, and why the outcome is open."""
     return claim["observed"] + (f" ({claim['why_null']})" if claim["why_null"] else "")
 
 
+def guide_tables(guide: Mapping[str, Any], language: str = "en") -> list[Any]:
+    """The decision table, the guide's claims with what was observed, and strategies that failed."""
+    w = words(language)
+    made = [summary_table(guide, language)]
+    if claims := [(claim_name(c), w[run["phase"]].split()[0], agrees_text(c, w), claim_text(c))
+                  for run in guide["runs"] for c in run["claims"]]:
+        made.append(table(w["claims"], (w["claim"], "", w["agrees"], w["observed"]), claims))
+    if failed := [(run["operator"], run["phase"], run["config"]["preset"], s["id"], first_line(s["reason"]["text"]))
+                  for run in guide["runs"] for s in run["strategies"] if s["verdict"] == "fail"]:
+        made.append(table(w["fail"], (w["operator"], "", "preset", w["strategy"], w["text"]), failed))
+    return made
+
+
 def summary_table(guide: Mapping[str, Any], language: str = "en") -> Any:
     """The decision table."""
     w = words(language)
+    title = f"{w['summary']}: {conditions(guide['runs'])}\n{error_line(guide['runs'])}"
     rows = [(s["operator"], s["decode"] or w["none"], s["prefill"] or w["none"], s["alternative"] or "-",
              s["criterion"], numbers_text(s["numbers"])) for s in guide["summary"]]
-    return table(w["summary"], (w["operator"], w["decode"], w["prefill"], w["alternative"], w["criterion"],
+    return table(title, (w["operator"], w["decode"], w["prefill"], w["alternative"], w["criterion"],
                                 w["because"]), rows)
 
 
@@ -125,8 +155,9 @@ def explore_tables(found: Mapping[str, Any], language: str = "en") -> list[Any]:
         made.append(table("", (w["tiles"], ""), found["tiles"]["rows"]))
     if found["assumed"]:
         made.append(table("", (w["assumptions"],), [("; ".join(found["assumed"]),)]))
-    rows = [(found["operator"] or w["none"], "", "")]
-    rows += [("", phase, f"{r['id'] or w['none']}: " + "; ".join(r["because"]))
-             for phase, r in found["recommendations"].items()]
-    made.append(table("", (w["matching"], "", w["recommendation"]), rows))
+    made.append(table("", (w["matching"],), [(line,) for line in matching_lines(found, w)]))
+    if found["recommendations"]:
+        made.append(table(f"{found['operator']}: {advice_basis(found)}", ("", w["recommendation"], w["because"]),
+                          [(f"{phase}, {r['preset']}", r["id"] or w["none"], "\n".join(r["because"]))
+                           for phase, r in found["recommendations"].items()]))
     return made

@@ -1,8 +1,10 @@
 """Numbers and sizes as text, shared by all reports."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from ..run.error_band import LABELS
 
 
 def bytes_text(count: float | None) -> str:
@@ -53,3 +55,31 @@ def command_of(run: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
     what, preset = run.get("file", run["operator"]), run["config"]["preset"]
     return (f"pypto-sim compare {what} --phase {run['phase']} --preset {preset} --device {run['device']} --model "
             f"{run['model']}")
+
+
+def matching_lines(found: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
+    """Operators of the guide seen in an explored kernel with what shows them, or that there is none."""
+    lines = [f"{m['operator']}: {', '.join(m['evidence'])}" for m in found["matches"]]
+    return lines or [words["no_match"]]
+
+
+def advice_basis(found: Mapping[str, Any]) -> str:
+    """What the recommendations of an explored kernel's operator are made from."""
+    return (f"predicted cost of the guide's strategies at the sizes of a preset on {found['device']}, not of this "
+            f"kernel; `pypto-sim compare {found['operator']}` runs and checks them")
+
+
+def conditions(runs: Iterable[Mapping[str, Any]]) -> str:
+    """What the numbers of comparisons are for: device and model."""
+    first = next(iter(runs))
+    return f"{first['device']}, model {first['model']}"
+
+
+def error_line(runs: Iterable[Mapping[str, Any]]) -> str:
+    """How far the model was from published times, for the kinds of kernels in the comparisons."""
+    errors: dict[str, float] = {}
+    for run in runs:
+        for s in run["strategies"]:
+            errors |= (s["estimate"] or {}).get("error_medians", {})
+    found = ", ".join(f"{LABELS[name]} {100 * share:.0f} %" for name, share in errors.items())
+    return f"median error against published times: {found}" if found else "not held against measured times"

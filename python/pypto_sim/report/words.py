@@ -59,7 +59,8 @@ _WORDS = {
     "profiles": ("Rules per profile", "各规则档位结果"),
     "estimate": ("Estimate", "预估"),
     "tiles": ("Tile shapes", "Tile 形状建议"),
-    "matching": ("Matching operator of the guide", "匹配的算子"),
+    "matching": ("Operators of the guide in it", "其中的指南算子"),
+    "no_match": ("no operator of the guide matches", "没有匹配的指南算子"),
 }
 
 

@@ -16,6 +16,7 @@ from .timeline import Timeline, write
 MEMORIES = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
 PIPES = ("MTE2", "MTE1", "CUBE", "FIX", "VEC", "MTE3", "SCALAR")
 CORES = ("AIC", "AIV")
+APART = ("breakdown", "timeline", "error_medians")      # fields that to_dict() leaves out
 
 WHY = {
     "launch": "the fixed cost of a launch is larger than the work",
@@ -52,7 +53,8 @@ class Estimate:
     bound_by: what the time is spent on; device, model: what it was computed for; error_band: how far to trust it.
     unmodelled: what has no cost rule; assumptions: what was taken as given; assumed_numbers: device values in use that
     are inferred or fitted, not documented or measured directly. breakdown: kinds of tasks, tensors that cross global
-    memory and why; timeline: when each task runs, where it was asked for; both not part of `to_dict()`.
+    memory and why; timeline: when each task runs, where it was asked for; error_medians: median error of published
+    times by kind of kernel, behind error_band; these three are not part of `to_dict()`.
     """
 
     time_us: float
@@ -81,6 +83,7 @@ class Estimate:
     assumed_numbers: tuple[str, ...]
     breakdown: Breakdown = field(default_factory=Breakdown, repr=False)
     timeline: Timeline | None = field(default=None, repr=False)
+    error_medians: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     def write_timeline(self, folder: str | Path, kernel: str = "kernel") -> list[Path]:
         """Write merged_swimlane.json (Chrome trace, opens in Perfetto), swim.json and pipe.swim.json into a folder.
@@ -93,7 +96,7 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict with the fields in order, ready for json."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name not in ("breakdown", "timeline")}
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name not in APART}
 
     def rows(self) -> list[tuple[str, str]]:
         """(label, text) per line of the short table."""

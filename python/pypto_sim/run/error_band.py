@@ -34,6 +34,12 @@ def families(operations: Iterable[str]) -> tuple[str, ...]:
     return ("reduction",) if any(n.startswith(("ROW", "PAIR")) for n in names) else ("streaming",)
 
 
+def error_medians(model: str, chip: str, operations: Iterable[str]) -> dict[str, float]:
+    """{family: median error} of published rows of the families that kernels of these operations resemble."""
+    known = measured() if model == "calibrated" else {}
+    return {family: known[family][chip]["median"] for family in families(operations) if chip in known.get(family, {})}
+
+
 def error_band(model: str, chip: str, operations: Iterable[str]) -> str:
     """One sentence: median and 90th percentile of the error of published rows of the same family and chip."""
     if model != "calibrated":

@@ -21,7 +21,7 @@ from ..trace.faults import raise_core_error
 from ..trace.scalar import INT64_MAX
 from ..trace.session import warn
 from .arrays import Argument
-from .error_band import error_band
+from .error_band import error_band, error_medians
 from .jit import Kernel
 from .launch import fresh
 
@@ -120,6 +120,7 @@ def build(found: Mapping[str, Any], device: Device, model: str) -> Estimate:
         tasks=_frozen(found["tasks"], CORES), peak_bytes=_frozen(found["peak_bytes"], MEMORIES),
         pipe_busy_cycles=_frozen(found["pipe_busy_cycles"], PIPES), device=device.name, model=model,
         error_band=error_band(model, device.chip, found["detail"]["ops"]),
+        error_medians=MappingProxyType(error_medians(model, device.chip, found["detail"]["ops"])),
         unmodelled=tuple(found["unmodelled"]), assumptions=tuple(found["assumptions"]),
         assumed_numbers=tuple(dict.fromkeys(inferred)),
         breakdown=Breakdown.of(found["breakdown"]) if "breakdown" in found else Breakdown(),

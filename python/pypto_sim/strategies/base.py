@@ -75,7 +75,8 @@ class Strategy:
     tensors(config): tensors this strategy adds to the operator's. launches(config): the kernels of one call.
     parts(config): what is judged. misfit(config): why a preset does not fit, or "". maturity: the guide's word.
     judge: replaces the elementwise comparison (routing compares expert sets). other_function(config): how it
-    differs from what the model asks for, or ""; such a strategy is compared but not recommended.
+    differs from what the model asks for, or ""; such a strategy is compared but not recommended. form_error(): largest
+    distance of an approximate formula from the exact function, in float64.
     """
 
     id: str
@@ -87,6 +88,7 @@ class Strategy:
     maturity: str = "reference"
     judge: Callable[..., Any] | None = None
     other_function: Callable[[Config], str] = lambda config: ""
+    form_error: Callable[[], float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

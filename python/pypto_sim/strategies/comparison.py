@@ -13,12 +13,12 @@ from ..config import active
 from ..device import Device
 from . import catalogue, cost
 from . import inputs as inputs_
+from .advice import Offer, advice, refusals_of
 from .base import PHASES, Config, Preset, Strategy, parse_value, unknown
 from .check import Accuracy, Reason, check, reason_of
 from .complexity import complexity_of, operations_of, unknown_complexity
 from .context import Context
 from .outcomes import constraints
-from .recommend import Candidate, recommend
 
 SCHEMA = 1
 MODELS = ("calibrated", "official")
@@ -223,32 +223,14 @@ class Comparison:
 
     def _recommend(self) -> None:
         sizes = cost_sizes(self.preset, self.phase, self.user, self.quick)
-        candidates, excluded, others = [], {}, []
-        for row in self.rows:
-            if row.verdict != "pass":
-                continue
-            if why := row.strategy.other_function(self.check_configs()[-1]):
-                others.append(f"{row.strategy.id} computes another function: {why}")
-                continue
-            costs = tuple((p["estimate"]["time_us"], cost.gm_bytes(p["estimate"])) if p["estimate"] else None
-                          for p in row.points)
-            refused = sum(not c["met"] and c["severity"] == "error" for c in row.constraints)
-            candidates.append(Candidate(row.strategy.id, costs, row.complexity["ops"], refused))
-            for at, point in enumerate(row.points):
-                if point["estimate"] is None:
-                    excluded[row.strategy.id] = at, point["reason"]["text"].splitlines()[0]
-                    break
-        chosen, because = recommend(candidates, sizes, excluded)
-        forms = {r.strategy.id: r.accuracy.extra["form_error"] for r in self.rows
-                 if r.accuracy and "form_error" in r.accuracy.extra}
-        if chosen in forms and len(set(forms.values())) > 1:
-            others.append("distance of each form from the exact function in float64, no part of the choice: " +
-                          ", ".join(f"{name} {error:.1e}" for name, error in forms.items()))
-        self.recommendation = {"id": chosen, "because": [*because, *others]}
+        offers = [Offer(row.strategy, row.points, row.complexity["ops"], lambda row=row: refusals_of(row.constraints))
+                  for row in self.rows if row.verdict == "pass"]
+        self.recommendation = advice(offers, sizes, self.check_configs()[-1])
+        chosen = self.recommendation["id"]
         for row in self.rows:
             row.recommended = row.strategy.id == chosen
-            troubled = row.verdict != "pass" or row.strategy.id in excluded or \
-                any(not c["met"] and c["severity"] == "error" for c in row.constraints)
+            troubled = row.verdict != "pass" or refusals_of(row.constraints) > 0 or \
+                any(point["estimate"] is None for point in row.points)
             row.alternative = chosen if troubled and not row.recommended else None
 
     # --- what it says

@@ -31,6 +31,8 @@ def _merge(key: str, a: Any, b: Any) -> Any:
         return {k: max(a.get(k, 0), b.get(k, 0)) for k in {**a, **b}}
     if key in LARGEST:
         return max(a, b)
+    if key == "error_medians":
+        return {**a, **b}
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return {k: a.get(k, 0) + b.get(k, 0) if _is_number(a.get(k, 0)) else a.get(k, b.get(k)) for k in {**a, **b}}
     if isinstance(a, (list, tuple)):
@@ -49,7 +51,7 @@ def launches_cost(launches: Sequence[Launch], specs: Mapping[str, Any], device: 
         for one in launches:
             estimate = pypto.estimate(one.kernel, *(specs[name] for name in one.args), *one.scalars, device=device,
                                       model=model)
-            found.append(estimate.to_dict())
+            found.append({**estimate.to_dict(), "error_medians": dict(estimate.error_medians)})
     return combine(found)
 
 

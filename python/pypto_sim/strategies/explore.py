@@ -15,12 +15,13 @@ from ..config import active
 from ..errors import PyptoKeyError
 from ..registry import REGISTRY, ROWS
 from ..rules import PROFILES
+from . import catalogue
+from .advice import by_cost
 from .base import PHASES, Launch
 from .check import collected, reason_of
-from .comparison import compare
 from .complexity import complexity_of, operations_of
 from .files import load_file
-from .matching import matching_operator
+from .matching import matching_operators
 
 DYNAMIC_SIZE = 128     # size of an axis that neither the annotation nor the user fixes
 SCHEMA = 1
@@ -108,6 +109,7 @@ def explore(target: str, given: Mapping[str, str] | None = None, device: str | N
         "schema": SCHEMA, "file": file, "kernel": kernel.__name__, "device": chosen,
         "arguments": {n: f"{list(s.shape)} {s.dtype.name}" for n, s in specs.items()}, "assumed": assumed,
         "operations": [], "profiles": {}, "estimate": None, "reason": None, "complexity": None, "operator": None,
+        "matches": [],
         "recommendations": {}, "tiles": None, "command": f"pypto-sim explore {target}" + "".join(
             f" --arg {k}={v}" for k, v in given.items()) + (f" --device {device}" if device else "")
         + (" --tiles" if tiles else "")}
@@ -120,6 +122,8 @@ def explore(target: str, given: Mapping[str, str] | None = None, device: str | N
             outcome.pop("estimate", None)
             outcome.pop("reason", None)
         try:
+            with collected():
+                traced = kernel.program(*(specs[n] for n in launch.args), *launch.scalars)
             counted = Counter(operations_of(launch, specs, moves=True))
             found["complexity"] = complexity_of([launch], specs, "")
         except Exception as error:    # the kernel cannot be traced: the reason says why
@@ -130,11 +134,13 @@ def explore(target: str, given: Mapping[str, str] | None = None, device: str | N
     by_name = {spec.name: spec for spec in ROWS} | dict(REGISTRY)
     found["operations"] = [{"name": n, "count": k, "chips": " ".join(by_name[n].socs) if n in by_name else ""}
                            for n, k in counted.items()]
-    found["operator"] = matching_operator(counted)
-    if found["operator"]:
+    matches = matching_operators(traced)
+    found["matches"] = [{"operator": m.operator, "evidence": list(m.evidence)} for m in matches]
+    if matches:
+        found["operator"] = matches[0].operator
+        module = catalogue.module(found["operator"])
         for phase in PHASES:
-            advice = compare(found["operator"], phase, device=chosen, model=model, quick=True, claims=False)
-            found["recommendations"][phase] = advice.recommendation
+            found["recommendations"][phase] = by_cost(module, phase, chosen, model or active().model)
     return found
 
 

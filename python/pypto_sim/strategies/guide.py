@@ -52,7 +52,7 @@ class Guide:
                     numbers[phase] = _numbers(run)
             criteria = {phase: _criterion(run) for phase, run in by_phase.items() if run}
             criterion = (next(iter(criteria.values())) if len(set(criteria.values())) == 1 else
-                         ", ".join(f"{phase}: {text}" for phase, text in criteria.items()))
+                         "; ".join(f"{phase}: {text}" for phase, text in criteria.items()))
             others = [row.strategy.id for run in by_phase.values() if run for row in run.rows
                       if row.verdict == "pass" and row.strategy.id not in chosen.values()]
             found.append({"operator": name, "decode": chosen["decode"], "prefill": chosen["prefill"],
@@ -67,8 +67,9 @@ class Guide:
 def _criterion(run: Comparison) -> str:
     """What decided a recommendation, in a few words."""
     because = run.recommendation["because"]
-    return next((t.split(";")[0] for t in because if t.startswith("decided by")),
+    text = next((t.split(";")[0].split(" between ")[0] for t in because if t.startswith(("decided by", "left open"))),
                 next((t for t in because if "only candidate" in t), because[0] if because else "nothing to choose"))
+    return "; ".join([text, *(t for t in because if "is a coarser form" in t)])
 
 
 def _numbers(run: Comparison) -> dict[str, Any]:
