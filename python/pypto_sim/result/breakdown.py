@@ -21,8 +21,8 @@ class TaskKind:
     line: str
     count: int
     cycles: int
-    pipe_busy_cycles: Mapping[str, int]
-    peak_bytes: Mapping[str, int]
+    pipe_busy_cycles: Mapping[str, int] = field(hash=False)
+    peak_bytes: Mapping[str, int] = field(hash=False)
     gm_read_bytes: int
     gm_write_bytes: int
     spill_bytes: int
@@ -73,8 +73,8 @@ class Breakdown:
     crossings: tuple[Crossing, ...] = ()
     crossings_left_out: int = 0
     tensors: tuple[TensorTraffic, ...] = ()
-    idle_cycles: Mapping[str, int] = field(default_factory=dict)
-    capacity_bytes: Mapping[str, int] = field(default_factory=dict)
+    idle_cycles: Mapping[str, int] = field(default_factory=dict, hash=False)
+    capacity_bytes: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @staticmethod
     def of(found: Mapping[str, Any]) -> Breakdown:

@@ -64,7 +64,7 @@ class Estimate:
     device_tasks: int
     root_functions: int
     leaf_functions: int
-    tasks: Mapping[str, int]
+    tasks: Mapping[str, int] = field(hash=False)
     gm_read_bytes: int
     gm_write_bytes: int
     hbm_read_bytes: int
@@ -72,8 +72,8 @@ class Estimate:
     l2_hit_bytes: int
     spill_bytes: int
     workspace_bytes: int
-    peak_bytes: Mapping[str, int]
-    pipe_busy_cycles: Mapping[str, int]
+    peak_bytes: Mapping[str, int] = field(hash=False)
+    pipe_busy_cycles: Mapping[str, int] = field(hash=False)
     bound_by: str
     device: str
     model: str
@@ -83,7 +83,7 @@ class Estimate:
     assumed_numbers: tuple[str, ...]
     breakdown: Breakdown = field(default_factory=Breakdown, repr=False)
     timeline: Timeline | None = field(default=None, repr=False)
-    error_medians: Mapping[str, float] = field(default_factory=dict, repr=False)
+    error_medians: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
 
     def write_timeline(self, folder: str | Path, kernel: str = "kernel") -> list[Path]:
         """Write merged_swimlane.json (Chrome trace, opens in Perfetto), swim.json and pipe.swim.json into a folder.

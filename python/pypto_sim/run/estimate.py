@@ -18,9 +18,9 @@ from ..result.estimate import CORES, MEMORIES, PIPES, Estimate
 from ..result.timeline import MOST_TASKS, Timeline
 from ..rules import message
 from ..trace.faults import raise_core_error
-from ..trace.scalar import INT64_MAX
 from ..trace.session import warn
 from .arrays import Argument
+from .assumed import assumed_values
 from .error_band import error_band, error_medians
 from .jit import Kernel
 from .launch import fresh
@@ -84,7 +84,7 @@ def core_result(program: Any, kernel: str, data: Sequence[np.ndarray | None], de
     if model not in MODELS:
         raise PyptoValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
     try:
-        return _core.plan_and_cost(program, device.numbers(), model, _views(data), _assumed(assume or {}),
+        return _core.plan_and_cost(program, device.numbers(), model, _views(data), assumed_values(assume, program),
                                    MOST_TASKS if timeline else 0)
     except _core.CoreError as error:
         _raise(error, kernel)
@@ -133,20 +133,6 @@ def _frozen(values: Mapping[str, int], keys: Sequence[str]) -> Mapping[str, int]
 
 def _entry_of(key: str, device: Device) -> str:
     return key if key in device.entries else key.rpartition(".")[0]
-
-
-def _assumed(assume: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    if not isinstance(assume, Mapping):
-        raise PyptoTypeError(f"assume must be a dict of name or line: value, got {assume!r}")
-    out = {}
-    for key, value in assume.items():
-        pair = value if isinstance(value, (tuple, list)) else (value, value)
-        if len(pair) != 2 or not all(hasattr(v, "__index__") for v in pair) or int(pair[0]) > int(pair[1]):
-            raise PyptoTypeError(f"assume[{key!r}] must be an int or (low, high), got {value!r}")
-        if any(abs(int(v)) > INT64_MAX for v in pair):
-            raise PyptoValueError(f"assume[{key!r}] does not fit 64 bits: {value!r}")
-        out[str(key)] = (int(pair[0]), int(pair[1]))
-    return out
 
 
 def _raise(error: _core.CoreError, kernel: str) -> NoReturn:

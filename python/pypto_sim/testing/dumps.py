@@ -21,7 +21,7 @@ from .watch import WatchingStepper
 Iteration = int | Mapping[str, int] | Callable[[dict[str, int]], bool] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """A variable after a line of the kernel. values: its valid box; indices: open loops, outermost first; launch:
     number of the launch inside the block; line: "file:line" after which it held."""

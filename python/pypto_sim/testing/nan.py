@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class FirstNan:
     kernel: str
     operation: str
     line: str
-    indices: dict[str, int]
+    indices: dict[str, int] = field(hash=False)
     element: tuple[int, ...]
     operands: tuple[tuple[str, str], ...]
     inherited: bool
