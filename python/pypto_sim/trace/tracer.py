@@ -136,8 +136,9 @@ class Tracer(Session):
     """Records one run of the kernel function along one path of decisions outside loops.
 
     Items: ("op", row, outs, ins, ints, floats, scalars, tile, options, label, line), outs being (name, shape, dtype,
-    valid extents or None); ("decl", key, shape, dtype, name, line); ("set", dst, src, line, retyped or None); ("assemble", dst, src,
-    offsets, in_place, line); ("load", name, tensor, index, line); ("store", tensor, value, index, line); ("block",);
+    valid extents or None); ("decl", key, shape, dtype, name, line); ("set", dst, src, line, retyped or None);
+    ("assemble", dst, src, offsets, in_place, line); ("load", name, tensor, index, line);
+    ("store", tensor, value, index, line); ("block",);
     ("if", condition, taken, line), in a tree ("if", condition, then, else, line); ("loop", name, start, stop, step,
     (parallel, unroll factors, submit before), tree, line); ("held", results that variables hold where a block ends);
     ("trap", class, arguments, line).

@@ -28,9 +28,11 @@ const char* curve_950(const std::string& instr, DType type) {
 
 // What of a UB tile an instruction works on: the valid part, where the result is the same tile what is valid of it.
 struct Worked { int64_t bytes, row_bytes, repeats; };
-Worked worked(const plan::LeafTensor& t, const plan::LeafTensor& result) {
-    Shape part = t.exact;
-    if (t.tile == result.tile)
+Worked worked(const plan::LeafTensor& t, const plan::LeafTensor& result, bool one_block) {
+    Shape part = t.exact, tile = t.tile;
+    if (one_block && tile.rank)
+        for (Shape* s : {&part, &tile}) (*s)[s->rank - 1] = std::min<int64_t>((*s)[s->rank - 1], 32 / dtype_size_bytes(t.dtype));
+    else if (t.tile == result.tile)
         for (int i = 0; i < part.rank; ++i) part[i] = std::min(part[i], result.exact[i]);
     const int64_t size = dtype_size_bytes(t.dtype);
     if (part.rank == 0) return {size, size, 1};
@@ -40,7 +42,7 @@ Worked worked(const plan::LeafTensor& t, const plan::LeafTensor& result) {
         return s[last] ? s.count() / s[last] * row : 0;
     };
     int64_t row, tile_row;
-    const int64_t bytes = whole(part, row), tile_bytes = whole(t.tile, tile_row);
+    const int64_t bytes = whole(part, row), tile_bytes = whole(tile, tile_row);
     if (row == tile_row) return {bytes, row, plan::ceil_div(bytes, 256)};
     // Cut columns leave gaps: repeats by row, never more than for the whole rows.
     const int64_t rows = row ? bytes / row : 0, most = plan::ceil_div(rows * tile_row, 256);
@@ -103,7 +105,7 @@ Cycles Calibrated::vector(const plan::Leaf& leaf, const plan::LeafOp& op) const 
             if (side == &op.out && k > 0) break;   // scratch
             const plan::LeafTensor& t = leaf.tensors[(*side)[k]];
             if (t.mem != plan::Mem::UB) continue;
-            const Worked w = worked(t, leaf.tensors[op.out[0]]);
+            const Worked w = worked(t, leaf.tensors[op.out[0]], op.inlined && side == &op.out);
             if (w.bytes > widest) {
                 widest = w.bytes;
                 type = t.dtype;
