@@ -27,7 +27,7 @@ const char* curve_950(const std::string& instr, DType type) {
 }
 
 // What of a UB tile an instruction works on: the valid part, where the result is the same tile what is valid of it.
-struct Worked { int64_t bytes, row_bytes, repeats; };
+struct Worked { int64_t bytes, row_bytes, repeats; };   // row_bytes: of the tile
 Worked worked(const plan::LeafTensor& t, const plan::LeafTensor& result, bool one_block) {
     Shape part = t.exact, tile = t.tile;
     if (one_block && tile.rank)
@@ -46,7 +46,7 @@ Worked worked(const plan::LeafTensor& t, const plan::LeafTensor& result, bool on
     if (row == tile_row) return {bytes, row, plan::ceil_div(bytes, 256)};
     // Cut columns leave gaps: repeats by row, never more than for the whole rows.
     const int64_t rows = row ? bytes / row : 0, most = plan::ceil_div(rows * tile_row, 256);
-    return {bytes, row, std::min(rows * plan::ceil_div(row, 256), std::max<int64_t>(most, tile_bytes ? 1 : 0))};
+    return {bytes, tile_row, std::min(rows * plan::ceil_div(row, 256), std::max<int64_t>(most, tile_bytes ? 1 : 0))};
 }
 }  // namespace
 
