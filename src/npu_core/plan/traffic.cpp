@@ -50,7 +50,7 @@ void keep_outside(Writer w, const Shape& at, const Shape& shape, std::vector<Wri
 }
 }  // namespace
 
-void Traffic::write(Id tensor, const Shape& at, const Shape& shape, int64_t task) {
+void Traffic::write(Id tensor, const Shape& at, const Shape& shape, int64_t device_task, int64_t task) {
     State& s = state_[tensor];
     if (!s.written) {
         s.written = true;
@@ -63,12 +63,12 @@ void Traffic::write(Id tensor, const Shape& at, const Shape& shape, int64_t task
         Shape corner = cell;                 // of the cell: a piece outside it is another cell's affair
         for (int i = 0; i < cell.rank; ++i) corner[i] = cell[i] * s.cell[i];
         for (const Writer& w : list) {
-            if ((w.task >> 40) != (task >> 40)) continue;
+            if (w.device_task != device_task) continue;
             if (overlaps(w.at, w.shape, at, shape)) keep_outside(w, at, shape, kept);
             else kept.push_back(w);
         }
         std::erase_if(kept, [&](const Writer& w) { return !overlaps(w.at, w.shape, corner, s.cell); });
-        kept.push_back({at, shape, task});
+        kept.push_back({at, shape, device_task, task});
         list = std::move(kept);
     });
 }

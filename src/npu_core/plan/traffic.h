@@ -9,7 +9,7 @@
 
 namespace npu::plan {
 
-struct Writer { Shape at, shape; int64_t task; };   // task: (device task << 40) | index
+struct Writer { Shape at, shape; int64_t device_task, task; };
 
 class Traffic {
 public:
@@ -20,7 +20,7 @@ public:
     int64_t touch(Id tensor, const Shape& at, const Shape& shape, int64_t bytes);
     int64_t random_touch(Id tensor, int64_t bytes);     // rows anywhere in the tensor
     bool overflows() const { return overflows_; }       // something was read again after L2 had lost it
-    void write(Id tensor, const Shape& at, const Shape& shape, int64_t task);
+    void write(Id tensor, const Shape& at, const Shape& shape, int64_t device_task, int64_t task);
     void mark_written(Id tensor) { state_[tensor].written = true; }   // without keeping its writers
     bool written(Id tensor) const { return state_[tensor].written; }
     template <typename F> void writers(Id tensor, const Shape& at, const Shape& shape, F&& use) const;
@@ -77,7 +77,7 @@ template <typename F> void Traffic::writers(Id tensor, const Shape& at, const Sh
         auto it = s.cells.find(key);
         if (it == s.cells.end()) return;
         for (const Writer& w : it->second)
-            if (overlaps(w.at, w.shape, at, shape)) use(w.task);
+            if (overlaps(w.at, w.shape, at, shape)) use(w);
     });
 }
 

@@ -10,7 +10,13 @@ namespace npu::plan {
 
 namespace {
 
-constexpr int64_t UNKNOWN_BASE = int64_t{1} << 50, UNKNOWN_STEP = int64_t{1} << 32;
+constexpr int64_t UNKNOWN_BASE = int64_t{1} << 50, UNKNOWN_STEP = int64_t{1} << 32, MOST_UNKNOWN = int64_t{1} << 29;
+
+// Blocks for which a valid extent stays no less than `full`, or no more than nothing.
+int64_t blocks_beyond(const Affine& extent, int64_t full) {
+    if (extent.value >= full) return affine::until(extent.value - full, -extent.slope);
+    return extent.value <= 0 ? affine::until(-extent.value, extent.slope) : 0;
+}
 
 constexpr size_t MOST_TAILS = 256;   // root functions with tails before extents are rounded
 
@@ -19,7 +25,7 @@ using Scalar = ControlScalars::Scalar;
 class Walker {
 public:
     Walker(const Program& p, const std::unordered_set<Id>& crossing, const std::vector<IntData>& data,
-           const std::vector<Assumed>& assume, const std::function<void(const Instance&)>& use, WalkNotes& notes)
+           const std::vector<Assumed>& assume, const std::function<int64_t(const Instance&)>& use, WalkNotes& notes)
         : p_(p), use_(use), notes_(notes), scalars_(p, data, assume, notes.assumptions), crossing_(crossing),
           stamp_(p.tensors.size(), -1), number_(p.tensors.size(), 0), extents_(p.extents.size()) {
         new_block();
@@ -31,11 +37,12 @@ public:
 
 private:
     const Program& p_;
-    const std::function<void(const Instance&)>& use_;
+    const std::function<int64_t(const Instance&)>& use_;
     WalkNotes& notes_;
     ControlScalars scalars_;
     std::vector<Visit> visits_;
-    std::vector<Shape> offsets_;
+    std::vector<Shape> offsets_, slopes_;
+    std::vector<std::pair<size_t, int>> unknown_offsets_;   // place and axis in offsets_
     size_t offset_count_ = 0;
     uint64_t key_[2];
     Id options_ = NONE;
@@ -47,6 +54,7 @@ private:
     std::vector<uint32_t> number_;
     int32_t block_ = 0;
     uint32_t next_number_ = 0;
+    int64_t flushed_ = 0;                    // root functions so far, empty ones too
     Patience patience_;
     struct Extents { int64_t version = -1; Shape shape; };
     std::vector<Extents> extents_;               // Program::extents as last evaluated
@@ -62,21 +70,31 @@ private:
         valids_.slots.clear();
         partial_ = false;
         offset_count_ = 0;
+        unknown_offsets_.clear();
         key_[0] = 0x243F6A8885A308D3ull;
         key_[1] = 0x13198A2E03707344ull;
         options_ = NONE;
         ++block_;
         next_number_ = 0;
     }
-    void flush() {
+    // more: further blocks of the loop that go the same way. Answers how many of them are done.
+    int64_t flush(int64_t more = 0, int64_t unknown_before = 0) {
         const bool works = std::any_of(visits_.begin(), visits_.end(), [](const Visit& v) { return v.item->kind != ItemKind::DECL; });
+        int64_t done = more;
         if (works) {
             offsets_.resize(offset_count_);
+            slopes_.resize(offset_count_);
             if (partial_) tail_keys_.insert(key_[0]);
-            use_({visits_, offsets_, valids_, {key_[0], key_[1]}, options_, submit_});
+            const int64_t unknowns = unknown_ - unknown_before;
+            for (const auto& [place, axis] : unknown_offsets_) slopes_[place][axis] = UNKNOWN_STEP * unknowns;
+            if (!unknown_offsets_.empty()) more = std::min(more, MOST_UNKNOWN / unknowns - unknown_ / unknowns - 1);
+            done = use_({visits_, offsets_, valids_, {key_[0], key_[1]}, options_, submit_, slopes_, std::max<int64_t>(0, more)});
+            unknown_ += done * unknowns;
             submit_ = false;
         }
+        ++flushed_;
         new_block();
+        return done;
     }
 
     static uint64_t mix(uint64_t h, uint64_t v, uint64_t k = 0x9E3779B97F4A7C15ull) {
@@ -139,6 +157,7 @@ private:
             for (int i = 0; i < info.shape.rank; ++i) {
                 const Scalar s = scalars_.eval(p_.id_at(p_.extents[info.extents])[i]);
                 e.shape[i] = s.known ? std::max<int64_t>(s.value, 0) : UNKNOWN_BASE;
+                if (s.slope != 0) scalars_.alike_at_most(blocks_beyond(s, info.shape[i]));
                 if (!s.known) notes_.assumptions.insert("valid extents that are not known before the run: their tiles cost as full tiles");
             }
         }
@@ -206,15 +225,21 @@ private:
         for (int i = 0; i < rank && i < span.count; ++i) fixed = fixed && scalars_.constant(p_.id_at(span)[i]);
         if (!fixed) v.dyn = static_cast<Id>(offset_count_);
         key_[0] = mix(key_[0], fixed);
+        Shape slope = zeros(rank);
         for (int i = 0; i < rank && i < span.count; ++i) {
             const Scalar s = scalars_.eval(p_.id_at(span)[i]);
             v.at[i] = s.known ? s.value : UNKNOWN_BASE + UNKNOWN_STEP * ++unknown_;
+            slope[i] = s.slope;
             if (fixed) key_[0] = mix(key_[0], static_cast<uint64_t>(s.value));
-            if (!s.known) notes_.assumptions.insert("offsets that depend on data are unknown and taken as disjoint");
+            if (s.known) continue;
+            unknown_offsets_.emplace_back(offset_count_, i);
+            notes_.assumptions.insert("offsets that depend on data are unknown and taken as disjoint");
         }
         if (fixed) return;
-        if (offset_count_ == offsets_.size()) offsets_.push_back(v.at);
-        else offsets_[offset_count_] = v.at;
+        if (offset_count_ == offsets_.size()) offsets_.emplace_back();
+        if (offset_count_ == slopes_.size()) slopes_.emplace_back();
+        offsets_[offset_count_] = v.at;
+        slopes_[offset_count_] = slope;
         ++offset_count_;
     }
 
@@ -273,16 +298,27 @@ private:
                       step = scalars_.must(b[2], item, "a loop step");
         if (step <= 0) return;
         int64_t left = start < stop ? (stop - start + step - 1) / step : 0, i = start;
+        const bool innermost = !scalars_.has_loop(item.b);
+        uint64_t before[2] = {0, 0};                                 // key of the block before
         while (left > 0) {
-            const int64_t take = scalars_.unrolled(item, left);
+            const int64_t take = scalars_.unrolled(item, left), flushed = flushed_, unknown_before = unknown_;
+            int64_t pace = 0;
+            const bool line = innermost && !__builtin_mul_overflow(take, step, &pace);
+            scalars_.alike_from_here();
             for (int64_t k = 0; k < take; ++k, i += step) {
                 patience_.check();
-                scalars_.set_index(item.a, i);
+                scalars_.set_index(item.a, i, line ? pace : 0);
                 ++version_;
                 body(item.b);
             }
-            flush();
-            left -= take;
+            // One root function, twice the same: what a block leaves behind (valid extents of locals, what was written) is
+            // settled, and the next ones can differ by their scalars only.
+            const bool same = line && flushed_ == flushed && before[0] == key_[0] && before[1] == key_[1];
+            before[0] = key_[0];
+            before[1] = key_[1];
+            const int64_t done = flush(same ? std::min(scalars_.alike(), left / take - 1) : 0, unknown_before);
+            i += done * pace;
+            left -= take * (done + 1);
         }
     }
 };
@@ -290,7 +326,7 @@ private:
 }  // namespace
 
 void walk(const Program& program, const std::unordered_set<Id>& crossing, const std::vector<IntData>& data,
-          const std::vector<Assumed>& assume, const std::function<void(const Instance&)>& use, WalkNotes& notes) {
+          const std::vector<Assumed>& assume, const std::function<int64_t(const Instance&)>& use, WalkNotes& notes) {
     Walker(program, crossing, data, assume, use, notes).run();
 }
 

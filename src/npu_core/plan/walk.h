@@ -19,11 +19,14 @@ struct Instance {
                                           // an equal second one the same root function
     Id options;                           // pass options in force, NONE for none
     bool submit_before;                   // a DeviceTask ends before this instance
+    const std::vector<Shape>& slopes;     // what each offset gains from one block of the loop to the next
+    int64_t more;                         // further blocks of the loop that are sure to go the same way with offsets on that line
 };
 
 struct WalkNotes { std::set<std::string> assumptions; };
 
+// `use` answers how many of the `more` blocks it has taken along; the walk goes on behind them.
 void walk(const Program& program, const std::unordered_set<Id>& crossing, const std::vector<IntData>& data,
-          const std::vector<Assumed>& assume, const std::function<void(const Instance&)>& use, WalkNotes& notes);
+          const std::vector<Assumed>& assume, const std::function<int64_t(const Instance&)>& use, WalkNotes& notes);
 
 }  // namespace npu::plan

@@ -37,16 +37,22 @@ ControlScalars::ControlScalars(const Program& program, const std::vector<IntData
       slot_name_(static_cast<size_t>(program.scalar_slots)), written_(program.tensors.size(), 0),
       has_loop_(program.bodies.size(), -1), constant_(program.exprs.size(), -1) {}
 
-ControlScalars::Scalar ControlScalars::eval(Id e) const {
+ControlScalars::Scalar ControlScalars::value_of(Id e) const {
     const Expr& x = p_.exprs[e];
     switch (x.op) {
         case ExprOp::CONST: return {x.value, true};
         case ExprOp::INDEX: case ExprOp::LOAD: return slots_[static_cast<size_t>(x.value)];
         default: break;
     }
-    const Scalar a = eval(x.a), b = x.b == NONE ? Scalar{0, true} : eval(x.b);
+    const Scalar a = value_of(x.a), b = x.b == NONE ? Scalar{0, true} : value_of(x.b);
     if (!a.known || !b.known) return {};
-    return {evaluate(x.op, a.value, b.value), true};
+    return evaluate(x.op, a, b);
+}
+
+ControlScalars::Scalar ControlScalars::eval(Id e) {
+    const Scalar s = value_of(e);
+    alike_ = std::min(alike_, s.blocks);
+    return s;
 }
 
 bool ControlScalars::constant(Id e) {
@@ -81,6 +87,7 @@ std::optional<ControlScalars::Scalar> ControlScalars::assumed(const std::string&
 
 int64_t ControlScalars::must(Id e, const Item& item, const char* what) {
     const Scalar s = eval(e);
+    if (s.slope != 0) alike_ = 0;
     if (s.known) return s.value;
     const std::string name = culprit(e), line = line_of(item);
     if (auto a = assumed(name, line)) return a->value;
@@ -89,8 +96,8 @@ int64_t ControlScalars::must(Id e, const Item& item, const char* what) {
                          (name.empty() ? line : name) + "\": value}", line);
 }
 
-void ControlScalars::set_index(Id slot, int64_t value) {
-    slots_[static_cast<size_t>(slot)] = {value, true};
+void ControlScalars::set_index(Id slot, int64_t value, int64_t slope) {
+    slots_[static_cast<size_t>(slot)] = affine::line(value, slope);
     slot_name_[static_cast<size_t>(slot)] = "loop index";
 }
 
@@ -102,19 +109,24 @@ void ControlScalars::load(const Item& item) {
     const int argument = p_.tensors[memory].arg_index;
     bool known = argument >= 0 && !written_[memory];
     int64_t index = 0;
+    bool moves = false;
     for (int i = 0; i < item.span.count; ++i) {
         const Scalar s = eval(p_.id_at(item.span)[i]);
         name += (i ? ", " : "") + (s.known ? std::to_string(s.value) : std::string("?"));
+        moves = moves || s.slope != 0;
         known = known && s.known && s.value >= 0 && s.value < t.shape[i];
         if (known) index = index * t.shape[i] + s.value;
     }
     name += "]";
     slot_name_[slot] = name;
     slots_[slot] = {};
+    if (moves && !assume_.empty()) alike_ = 0;       // other elements have other names
     if (auto a = assumed(name, line_of(item))) { slots_[slot] = *a; return; }
-    if (!known || argument >= static_cast<int>(data_.size())) return;
+    const bool has_data = argument >= 0 && argument < static_cast<int>(data_.size()) && data_[static_cast<size_t>(argument)].data;
+    if (moves && has_data) alike_ = 0;               // other elements may have other values
+    if (!known || !has_data) return;
     const IntData& d = data_[static_cast<size_t>(argument)];
-    if (!d.data || (index + 1) * dtype_size_bytes(t.dtype) > d.bytes) return;
+    if ( (index + 1) * dtype_size_bytes(t.dtype) > d.bytes) return;
     if (auto value = element(d.data, index, t.dtype)) slots_[slot] = {*value, true};
 }
 

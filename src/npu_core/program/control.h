@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "npu_core/program/affine.h"
 #include "npu_core/program/program.h"
 
 namespace npu {
@@ -26,18 +27,25 @@ struct NeedsDataFault : std::runtime_error {
 
 class ControlScalars {
 public:
-    struct Scalar { int64_t value = 0; bool known = false; };
+    using Scalar = Affine;
 
     ControlScalars(const Program& program, const std::vector<IntData>& data, const std::vector<Assumed>& assume,
                    std::set<std::string>& assumptions);
 
-    Scalar eval(Id expr) const;
-    int64_t must(Id expr, const Item& item, const char* what);   // throws NeedsDataFault when not known nor assumed
+    Scalar eval(Id expr);
+    // Of bounds and conditions: throws NeedsDataFault when not known nor assumed.
+    int64_t must(Id expr, const Item& item, const char* what);
     bool constant(Id expr);                                       // depends on no index and no load
-    void set_index(Id slot, int64_t value);
+    void set_index(Id slot, int64_t value, int64_t slope = 0);    // slope: what it gains per block of its loop
     void load(const Item& item);                                  // ItemKind::LOAD
     void written(Id tensor) { written_[static_cast<size_t>(memory_of(tensor))] = 1; }
     const Scalar& slot(size_t i) const { return slots_[i]; }
+    // Further blocks of the loop for which everything evaluated since alike_from_here() goes on along its line, and
+    // conditions and bounds stay as they are.
+    void alike_from_here() { alike_ = FOR_EVER; }
+    void alike_at_most(int64_t blocks) { alike_ = std::min(alike_, blocks); }
+    int64_t alike() const { return alike_; }
+    bool has_loop(Id body);
     // Iterations of the next block of an unrolled loop with `left` trips to go: the largest factor that fits, else 1.
     int64_t unrolled(const Item& loop, int64_t left);
 
@@ -46,7 +54,7 @@ private:
     Id memory_of(Id tensor) const { return p_.tensors[tensor].alias == NONE ? tensor : p_.tensors[tensor].alias; }
     std::string culprit(Id expr) const;
     std::optional<Scalar> assumed(const std::string& name, const std::string& line);
-    bool has_loop(Id body);
+    Scalar value_of(Id expr) const;
 
     const Program& p_;
     const std::vector<IntData>& data_;
@@ -56,6 +64,7 @@ private:
     std::vector<std::string> slot_name_;
     std::vector<char> written_;
     std::vector<signed char> has_loop_, constant_;
+    int64_t alike_ = 0;
 };
 
 }  // namespace npu

@@ -1,0 +1,146 @@
+// Blocks of a loop that go like the one before them. A block is like its predecessor when it reads what the blocks a fixed
+// distance before it wrote in the same DeviceTask, and as much of it comes from HBM. The first follows from the windows
+// (lag), the second is followed for every block.
+#include <algorithm>
+
+#include "npu_core/plan/launch.h"
+
+namespace npu::plan {
+
+namespace {
+
+struct Box {
+    Shape low, high;
+    bool empty = true;
+
+    void add(const Shape& at, const Shape& shape) {
+        const Shape end = plus(at, shape);
+        if (empty) { low = at; high = end; empty = false; return; }
+        for (int i = 0; i < at.rank; ++i) {
+            low[i] = std::min(low[i], at[i]);
+            high[i] = std::max(high[i], end[i]);
+        }
+    }
+};
+
+bool still(const Shape& slope) {
+    for (int i = 0; i < slope.rank; ++i)
+        if (slope[i] != 0) return false;
+    return true;
+}
+
+// The most blocks c >= 1 after which `read` lies on what `written` covered c blocks before, both moving by `slope`; 0: none.
+int64_t farthest(const Box& read, const Box& written, const Shape& slope) {
+    int64_t least = 1, most = FOR_EVER;
+    for (int i = 0; i < slope.rank; ++i) {
+        // read.low < written.high - c * slope  and  written.low - c * slope < read.high
+        const int64_t above = written.high[i] - read.low[i], below = written.low[i] - read.high[i];
+        if (slope[i] == 0) {
+            if (above <= 0 || below >= 0) return 0;
+        } else if (slope[i] > 0) {                        // below < c * slope < above
+            most = std::min(most, (above - 1) / slope[i] - (above - 1 < 0 && (above - 1) % slope[i] != 0));
+            least = std::max(least, below < 0 ? int64_t{1} : below / slope[i] + 1);
+        } else {                                          // -above < c * -slope < -below
+            const int64_t pace = -slope[i];
+            most = std::min(most, (-below - 1) / pace - (-below - 1 < 0 && (-below - 1) % pace != 0));
+            least = std::max(least, -above < 0 ? int64_t{1} : -above / pace + 1);
+        }
+    }
+    return least <= most ? most : 0;
+}
+
+}  // namespace
+
+Shape Launch::slope_of(const Access& a) const { return a.dyn == NONE ? Shape{} : run_.slope[static_cast<size_t>(a.dyn)]; }
+
+bool Launch::moves(const Access& a) const { return !still(slope_of(a)); }
+
+// Blocks back that the reads of a block of this run reach; NEVER_ALIKE where accesses of one written tensor move differently.
+int64_t Launch::lag_of(Planned& planned) {
+    for (const Planned::Lag& known : planned.lags)
+        if (known.slope == run_.slope) {
+            run_.moving = &known.moving;
+            return known.blocks;
+        }
+    struct Use { Box read, written; Shape slope; bool alike = true, any = false; };
+    std::map<Id, Use> uses;
+    const Root& root = planned.root;
+    for (const bool write : {false, true})
+        for (size_t t = 0; t < root.tasks.size(); ++t)
+            for (const Access& a : write ? root.writes[t] : root.reads[t]) {
+                Use& use = uses[root.externals[a.external].tensor];
+                Shape slope = slope_of(a);
+                if (slope.rank == 0) slope = zeros(a.at.rank);
+                if (use.any && !(slope == use.slope)) use.alike = false;
+                use.any = true;
+                use.slope = slope;
+                (write ? use.written : use.read).add(place(a), a.shape);
+            }
+    Planned::Lag lag{run_.slope, 0, {}};
+    for (const auto& [tensor, use] : uses) {
+        const bool fixed = use.alike && still(use.slope);
+        if (!fixed && !use.read.empty) lag.moving.push_back(tensor);
+        if (use.written.empty || use.read.empty) continue;
+        if (!use.alike) lag.blocks = NEVER_ALIKE;
+        else lag.blocks = std::max(lag.blocks, fixed ? int64_t{1} : farthest(use.read, use.written, use.slope));
+    }
+    planned.lags.push_back(std::move(lag));
+    run_.moving = &planned.lags.back().moving;
+    return planned.lags.back().blocks;
+}
+
+// The latest block stands for those that follow, as far as waits go.
+bool Launch::settled(Planned& planned) {
+    if (run_.lag == UNKNOWN_LAG) run_.lag = lag_of(planned);
+    if (run_.blocks == 0 || run_.lag == NEVER_ALIKE || run_.blocks <= run_.lag) return false;
+    for (Id tensor : *run_.moving) {           // blocks before the run wrote some of what is still to be read
+        const Written& w = written_[tensor];
+        if ((w.run == run_.id ? w.other_device_task : w.device_task) == device_task_) return false;
+    }
+    return true;
+}
+
+// Writers of the blocks that were appended without: those of a fixed window are the latest block's.
+void Launch::catch_up(const Planned& planned) {
+    if (behind_ == 0) return;
+    const std::vector<Shape> here = run_.shift;
+    const int64_t tasks = static_cast<int64_t>(planned.root.tasks.size());
+    for (int64_t b = behind_ - 1; b >= 0; --b) {
+        for (size_t s = 0; s < here.size(); ++s)
+            for (int i = 0; i < here[s].rank; ++i) run_.shift[s][i] = here[s][i] - b * run_.slope[s][i];
+        write(planned, tasks_ - (b + 1) * tasks, b > 0);
+    }
+    run_.shift = here;
+    behind_ = 0;
+}
+
+int64_t Launch::repeat(Planned& planned, const RunOptions& options, int64_t more) {
+    for (int64_t done = 0; done < more; ++done) {
+        patience_.check();
+        if (full(planned.root, options)) {
+            behind_ = 0;                       // nobody in another DeviceTask waits for them
+            close();
+        }
+        const bool like = settled(planned);
+        if (!like) catch_up(planned);
+        for (size_t s = 0; s < run_.shift.size(); ++s) run_.shift[s] = plus(run_.shift[s], run_.slope[s]);
+        next_misses_.clear();
+        touch(planned, next_misses_);
+        if (like && next_misses_ == misses_) {
+            append(planned, run_.record);
+            ++behind_;
+            continue;
+        }
+        if (like) {
+            for (size_t s = 0; s < run_.shift.size(); ++s) run_.shift[s] = minus(run_.shift[s], run_.slope[s]);
+            catch_up(planned);
+            for (size_t s = 0; s < run_.shift.size(); ++s) run_.shift[s] = plus(run_.shift[s], run_.slope[s]);
+        }
+        std::swap(misses_, next_misses_);
+        block(planned, misses_);
+    }
+    catch_up(planned);
+    return more;
+}
+
+}  // namespace npu::plan

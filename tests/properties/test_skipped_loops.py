@@ -1,0 +1,109 @@
+"""Loops whose blocks are skipped cost the same as loops planned block by block (`planner.full`)."""
+import os
+import tomllib
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pypto_sim as pypto
+from pypto_sim.device import Device
+
+F32 = pypto.DT_FP32
+ROWS, COLS = 8, 64
+# The same examples in every run; LAW_EXAMPLES=1000 searches further.
+SEARCH = os.environ.get("LAW_EXAMPLES")
+SAME = settings(max_examples=int(SEARCH or "60"), derandomize=SEARCH is None, deadline=None,
+                suppress_health_check=[HealthCheck.too_slow])
+
+
+@cache
+def device(name: str, full: bool, static: bool) -> Device:
+    base = Device.load(name)
+    table = tomllib.loads(base.path.read_text(encoding="utf-8"))
+    for key, value in {"full": full, "static": static}.items():
+        table.setdefault("planner", {})[key] = {"value": int(value), "confidence": "assumed", "source": "this test"}
+    return Device(table, base.path)
+
+
+def estimates(make, *args, name="910b1", static=False, **options):
+    """The estimate with blocks skipped and with every block planned, as dictionaries without what names the switch."""
+    found = []
+    for full in (False, True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fields = pypto.estimate(make(), *args, device=device(name, full, static), model="calibrated", **options).to_dict()
+        fields.pop("assumed_numbers")
+        fields.pop("assumptions")
+        found.append(fields)
+    return found
+
+
+OFFSETS = {
+    "own": lambda i: i * ROWS,
+    "same": lambda i: i * 0 + ROWS,
+    "double": lambda i: i * 2 * ROWS,
+    "wrapped": lambda i: i % 3 * ROWS,
+    "in_fours": lambda i: i // 4 * ROWS,
+    "held": lambda i: pypto.min(i * ROWS, 40 * ROWS),
+    "from": lambda i: pypto.max(i - 20, 0) * ROWS,
+    "back": lambda i: pypto.max(i - 2, 0) * ROWS,
+    "overlapping": lambda i: i * (ROWS // 2),
+    "mixed": lambda i: (i * 5 + 3) % 7 * ROWS + i // 16 * ROWS,
+}
+BODIES = ("map", "fetch_local", "carry", "branch", "lag", "in_place", "reread")
+LENGTH = 2 * 700 * ROWS
+
+
+def kernel_of(loops, unroll, stitch, outer):
+    """loops: (start, trips, step, body, offset) one after another, all of it `outer` times."""
+    def make():
+        @pypto.frontend.jit(runtime_options={"stitch_function_max_num": stitch})
+        def kernel(x: pypto.Tensor(), z: pypto.Tensor(), out: pypto.Tensor()):
+            pypto.set_vec_tile_shapes(ROWS, COLS)
+            kept = pypto.tensor([LENGTH, COLS], F32, "kept")
+            total = pypto.tensor([ROWS, COLS], F32, "total")
+            total[:] = pypto.exp(pypto.view(x, [ROWS, COLS], [0, 0]))
+            for _ in pypto.loop(outer):
+                for start, trips, step, body, offset in loops:
+                    at = OFFSETS[offset]
+                    for i in pypto.loop(start, start + trips * step, step, unroll_list=list(unroll)):
+                        y = pypto.exp(pypto.view(x, [ROWS, COLS], [at(i), 0]))
+                        if body == "map":
+                            pypto.assemble(y, [i * ROWS, 0], out)
+                        elif body == "fetch_local":
+                            pypto.assemble(y + pypto.view(kept, [ROWS, COLS], [at(i), 0]), [i * ROWS, 0], kept)
+                        elif body == "carry":
+                            total[:] = total + y
+                        elif body == "branch":
+                            if i % 5 == 2:
+                                pypto.assemble(pypto.sqrt(y), [i * ROWS, 0], out)
+                            else:
+                                total[:] = total * y
+                        elif body == "lag":
+                            before = pypto.view(kept, [ROWS, COLS], [pypto.max(i - 3, 0) * ROWS, 0])
+                            pypto.assemble(before + y, [i * ROWS, 0], kept)
+                        elif body == "in_place":
+                            old = pypto.view(out, [ROWS, COLS], [at(i), 0])
+                            pypto.assemble(old + y, [at(i), 0], out)
+                        else:
+                            pypto.assemble(y + pypto.view(z, [ROWS, COLS], [0, 0]), [i * ROWS, 0], out)
+            pypto.assemble(total, [0, 0], out)
+        return kernel
+    return make
+
+
+LOOP = st.tuples(st.integers(0, 3), st.sampled_from([1, 3, 9, 40, 200, 333]), st.integers(1, 2), st.sampled_from(BODIES),
+                 st.sampled_from(sorted(OFFSETS)))
+SPEC = [pypto.Spec((LENGTH, COLS), F32)] * 3
+
+
+@SAME
+@given(st.lists(LOOP, min_size=1, max_size=3), st.sampled_from([(1,), (4, 1), (2,)]), st.sampled_from([1, 5, 16, 128]),
+       st.sampled_from([1, 1, 2, 3]), st.sampled_from(["910b1", "950pr"]), st.booleans())
+def test_skipped_loops_cost_the_same(loops, unroll, stitch, outer, name, static):
+    skipped, full = estimates(kernel_of(loops, unroll, stitch, outer), *SPEC, name=name, static=static)
+    assert skipped == full
