@@ -100,6 +100,7 @@ from .run.verify import get_current_function as get_current_function
 from .run.verify import get_last_function as get_last_function
 from .run.verify import set_verify_golden_data as set_verify_golden_data
 from .run.verify import verify as verify
+from .usual_names import MissingNameError as _MissingNameError
 
 _registry.push_rows()
 tensor, symbolic_scalar, element = Tensor, SymbolicScalar, Element
@@ -145,7 +146,4 @@ def __getattr__(name: str) -> _Any:
         return version("pypto_sim")
     if name in _MODULES:
         return _importlib.import_module(f"{__name__}.{name}")
-    import difflib
-    near = difflib.get_close_matches(name, __all__, n=3)
-    raise AttributeError(f"module 'pypto_sim' has no attribute {name!r}" + (f"; did you mean {', '.join(near)}?"
-                                                                            if near else ""))
+    raise _MissingNameError("module 'pypto_sim'", name, lambda: [*__all__, *_LAZY, *_MODULES])

@@ -10,6 +10,7 @@ from typing import Any
 from ..config import Config
 from ..errors import PyptoError
 from ..rules import RULES, Finding, message
+from ..usual_names import MissingNameError
 from .context import Running
 from .session import inside_package, where
 from .tiles import Scope
@@ -137,7 +138,7 @@ def _all_paths(fn: types.FunctionType, call: Callable[[Tracer], None], shared: S
 
 def _may_be_trap(exc: Exception) -> bool:
     """Errors of this package's own machinery are raised at once; those of the kernel and PyptoErrors become traps."""
-    if isinstance(exc, PyptoError):
+    if isinstance(exc, (PyptoError, MissingNameError)):
         return True
     last = None
     for frame, _ in traceback.walk_tb(exc.__traceback__):

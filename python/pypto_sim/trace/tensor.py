@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DataType
 from ..enums import StatusType, TileOpFormat
 from ..errors import PyptoIndexError, PyptoTypeError, PyptoValueError, ShapeError
+from ..usual_names import MissingNameError
 from . import context
 from .scalar import SymbolicScalar, known, lin, value_of
 
 INT32_MAX = 2**31 - 1
 _ids = itertools.count(1)
+
+
+def _public_names() -> list[str]:
+    """Methods and properties of a Tensor."""
+    return [n for n, v in vars(Tensor).items() if n[0] != "_" and (callable(v) or isinstance(v, property))]
 
 
 class Tensor:
@@ -96,6 +102,10 @@ class Tensor:
         t.format = t.given_format or TileOpFormat.TILEOP_ND
         t.declared = _annotation_shape(found.get("shape"))
         return t
+
+    if not TYPE_CHECKING:                 # a checker is to report unknown names itself
+        def __getattr__(self, name: str) -> Any:
+            raise MissingNameError("a pypto Tensor", name, _public_names, of_tensor=True)
 
     # --- properties
     @property
