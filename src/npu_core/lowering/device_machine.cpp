@@ -1,5 +1,6 @@
 #include "npu_core/lowering/device_machine.h"
 
+#include <algorithm>
 #include <deque>
 #include <queue>
 #include <stdexcept>
@@ -13,6 +14,7 @@ constexpr int64_t START_CYCLE = 542;       // 2 per AICPU, 10 per AIC, 6 per AIV
 constexpr int64_t POLL_CYCLES = 240;       // per owned core
 constexpr int64_t RESOLVE_CYCLES = 390;    // per successor
 constexpr int64_t DISPATCH_CYCLES = 200;   // per task
+constexpr int64_t NEVER = INT64_MAX;
 constexpr int AIC_PER_AICPU = 4, AIV_PER_AICPU = 8;
 
 struct CoreState {
@@ -37,11 +39,7 @@ struct Aicpu {
 class Device {
 public:
     Device(const std::vector<std::vector<MachineTask>>& device_tasks, const std::vector<LeafCost>& leaves)
-        : device_tasks_(device_tasks), leaves_(leaves), leaf_runs_(leaves.size(), 0), leaf_done_(leaves.size(), 0),
-          cores_(AIC_COUNT + AIV_COUNT) {
-        for (const auto& tasks : device_tasks)
-            for (const MachineTask& task : tasks)
-                if (task.leaf >= 0) ++leaf_runs_[task.leaf];
+        : device_tasks_(device_tasks), leaves_(leaves), leaf_done_(leaves.size(), 0), cores_(AIC_COUNT + AIV_COUNT) {
         for (int a = 0; a < AICPU_COUNT; ++a) {
             for (int i = 0; i < AIC_PER_AICPU; ++i) aicpus_[a].cores.push_back(AIC_PER_AICPU * a + i);
             for (int i = 0; i < AIV_PER_AICPU; ++i) aicpus_[a].cores.push_back(AIC_COUNT + AIV_PER_AICPU * a + i);
@@ -54,7 +52,8 @@ public:
     DeviceRun run() {
         wake(START_CYCLE);
         while (!wakes_.empty()) {
-            now_ = wakes_.top();
+            now_ = std::min(wakes_.top(), passing_wake_);
+            passing_wake_ = NEVER;
             while (!wakes_.empty() && wakes_.top() == now_) wakes_.pop();
             patience_.check();
             step();
@@ -116,8 +115,7 @@ private:
             spent += POLL_CYCLES;
             if (!cores_[c].finished) continue;
             resolve(a, cores_[c].task, spent);
-            const MachineTask& task = tasks()[cores_[c].task];   // derived from the records, docs/lowering.md
-            if (task.core == CoreType::AIC && leaf_runs_[task.leaf] == 1) wake(now_ + spent);
+            passing_wake_ = std::min(passing_wake_, now_ + spent);   // derived from the records, docs/lowering.md
             cores_[c].task = -1;
             cores_[c].taken = cores_[c].finished = false;
         }
@@ -129,11 +127,11 @@ private:
         bool any_idle = false;
         for (int c : a.cores) any_idle |= cores_[c].task < 0;
         if (!any_idle) return;
-        int64_t spent = 0;
         auto& hubs = ready(CoreType::HUB);
         while (!hubs.empty()) {
             const int32_t hub = hubs.front();
             hubs.pop_front();
+            int64_t spent = 0;                                       // every hub counts from now
             resolve(a, hub, spent);
         }
         int64_t assigned = 0;
@@ -174,7 +172,6 @@ private:
 
     const std::vector<std::vector<MachineTask>>& device_tasks_;
     const std::vector<LeafCost>& leaves_;
-    std::vector<int32_t> leaf_runs_;       // tasks that run each leaf
     std::vector<char> leaf_done_;          // leaves one execution of which has ended
     std::vector<CoreState> cores_;
     Aicpu aicpus_[AICPU_COUNT];
@@ -185,6 +182,7 @@ private:
     size_t next_device_task_ = 0, alive_ = 0;
     int64_t now_ = 0;
     std::priority_queue<int64_t, std::vector<int64_t>, std::greater<>> wakes_;
+    int64_t passing_wake_ = NEVER;         // asked for in the last step; forgotten if an earlier cycle comes first
     Patience patience_;
     DeviceRun run_;
 };
