@@ -1,5 +1,7 @@
 #include "npu_core/lowering/launch.h"
 
+#include <algorithm>
+
 #include "npu_core/base/fault.h"
 #include "npu_core/lowering/options.h"
 
@@ -31,6 +33,7 @@ Launch run_launch(const Program& program, const std::vector<IntData>& data, cons
         RootGraph root = build_tensor_graph(program, path, crossing, launch.unmodelled);
         options = lowering_options(root.options);
         launch.roots.push_back(compile_root(program, std::move(root), launch.library, options.merges));
+        for (const PathStep& s : path.steps) launch.roots.back().iterations = std::max(launch.roots.back().iterations, s.copy + 1);
     }
     check_written(program, launch.roots);
     launch.device = stitch(program, launch.flow, launch.roots, options.stitch_max);

@@ -45,6 +45,7 @@ struct CompiledRoot {
     int64_t gm_read_bytes = 0, gm_write_bytes = 0;   // of one instance, without spills
     Crossings crossings;                          // of one instance
     int64_t workspace_bytes = 0;                  // tensors in global memory that do not leave the root function
+    int32_t iterations = 1;                       // of the unrolled loop body
     std::vector<Id> input_slots, output_slots;
     std::vector<Call> calls;                      // by sub-graph
     RootTasks tasks;

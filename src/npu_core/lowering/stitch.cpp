@@ -7,11 +7,13 @@
 
 #include "npu_core/base/patience.h"
 #include "npu_core/lowering/limits.h"
+#include "npu_core/lowering/workspace_ring.h"
 
 namespace npu::lowering {
 namespace {
 
 constexpr int64_t STITCH_SIZE = 20000;   // call operations of one DeviceTask
+constexpr int64_t RING_ITERATIONS = 10;  // loop iterations whose inner tensors the workspace holds; derived, docs/lowering.md
 constexpr size_t COVER_HUB = 2;          // more full-cover producers than this get a hub behind them
 
 struct Slot {
@@ -22,6 +24,16 @@ struct Slot {
     bool latest_here = false;                         // the latest writer is in the current DeviceTask
 };
 
+// Room for the inner tensors of so many iterations of the most demanding loop body.
+int64_t ring_bytes(const std::vector<CompiledRoot>& roots) {
+    int64_t iteration = 0, root_bytes = 0;
+    for (const CompiledRoot& r : roots) {
+        iteration = std::max(iteration, (r.workspace_bytes + r.iterations - 1) / r.iterations);
+        root_bytes = std::max(root_bytes, r.workspace_bytes);
+    }
+    return std::max(RING_ITERATIONS * iteration, root_bytes);
+}
+
 bool covers(const Window& w, const Shape& whole) {
     for (int d = 0; d < whole.rank; ++d)
         if (w.at.d[d].symbol || w.at.d[d].at != 0 || w.shape[d] < whole[d]) return false;
@@ -31,7 +43,7 @@ bool covers(const Window& w, const Shape& whole) {
 class Stitcher {
 public:
     Stitcher(const Program& p, const ControlFlow& flow, std::vector<CompiledRoot>& roots, int64_t most)
-        : p_(p), flow_(flow), roots_(roots), most_(most) {
+        : p_(p), flow_(flow), roots_(roots), most_(most), ring_(ring_bytes(roots)) {
         for (size_t r = 0; r < roots.size(); ++r) describe_slots(roots[r]);
         for (size_t r = 0; r < roots.size(); ++r) cover_hubs(roots[r]);
     }
@@ -94,6 +106,7 @@ private:
         out_.first_task.emplace_back();
         out_.instances.emplace_back();
         calls_ = 0;
+        ring_.clear();
         for (auto& [id, s] : slots_) {
             s.writer.clear();
             s.cover.clear();
@@ -148,7 +161,20 @@ private:
             tasks.push_back(std::move(m));
         }
         for (size_t i = 0; i < root.input_slots.size(); ++i) connect(root, i, instance, base);
+        const int32_t place = int32_t(out_.first_task.back().size()) - 1;
+        for (int32_t before : ring_.take(place, root.workspace_bytes)) wait_for(before, root, base);
         for (size_t o = 0; o < root.output_slots.size(); ++o) record(root, o, instance, base);
+    }
+
+    // The last tasks of an instance precede the first of one that takes its workspace.
+    void wait_for(int32_t before, const CompiledRoot& root, int32_t base) {
+        const int32_t old_base = out_.first_task.back()[before];
+        const std::vector<RootTask>& old = roots_[flow_.instances[out_.instances.back()[before]].root].tasks.tasks;
+        for (size_t from = 0; from < old.size(); ++from) {
+            if (!old[from].successors.empty()) continue;
+            for (size_t to = 0; to < root.tasks.tasks.size(); ++to)
+                if (root.tasks.tasks[to].predecessors == 0) edge(old_base + int32_t(from), base + int32_t(to));
+        }
     }
 
     void connect(const CompiledRoot& root, size_t input, const Instance& instance, int32_t base) {
@@ -194,6 +220,7 @@ private:
     const ControlFlow& flow_;
     std::vector<CompiledRoot>& roots_;
     int64_t most_, calls_ = 0, total_ = 0;
+    WorkspaceRing ring_;
     Patience patience_;
     std::map<Id, Slot> slots_;
     std::map<const CompiledRoot*, std::vector<int32_t>> root_hubs_;
