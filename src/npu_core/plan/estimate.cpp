@@ -11,7 +11,6 @@
 #include "npu_core/base/json.h"
 #include "npu_core/machine/memory.h"
 #include "npu_core/plan/launch.h"
-#include "npu_core/plan/timeline.h"
 #include "npu_core/plan/walk.h"
 
 namespace npu::plan {
@@ -49,17 +48,17 @@ int64_t absorbed_bytes(const Program& p, const cost::Device& d) {
                                                                               : "stream_model.l2_absorb_mb"] * 1e6);
 }
 
-LaunchSettings settings_of(const cost::Device& d, const Program& p) {
+LaunchSettings settings_of(const cost::Device& d, const Program& p, bool timeline) {
     const double l2 = d["capacity.l2"];
-    return {d.get("planner.static", 0) != 0, d.get("planner.warm", 0) != 0 && Launch::arguments_fit(p, l2), static_cast<int64_t>(l2),
+    return {timeline, d.get("planner.static", 0) != 0, d.get("planner.warm", 0) != 0 && Launch::arguments_fit(p, l2), static_cast<int64_t>(l2),
             absorbed_bytes(p, d)};
 }
 
 class Planner {
 public:
     Planner(const Program& p, const cost::Device& device, int64_t timeline_tasks)
-        : p_(p), device_(device), timeline_tasks_(timeline_tasks), settings_(settings_of(device, p)), chip_(chip_of(device)),
-          launch_(p, chip_, settings_) {}
+        : p_(p), device_(device), timeline_tasks_(timeline_tasks), settings_(settings_of(device, p, timeline_tasks > 0)),
+          chip_(chip_of(device)), launch_(p, chip_, device, settings_) {}
 
     Launch& launch() { return launch_; }
     std::string finish(const WalkNotes& notes);
@@ -81,10 +80,9 @@ private:
 };
 
 std::string Planner::finish(const WalkNotes& notes) {
-    Timings timings;
-    const cost::Calibrated calibrated(device_);
+    const std::vector<Leaf>& leaves = launch_.leaves().leaves();
+    const Timings& timings = launch_.leaves().timings();
     const Totals& totals = launch_.totals();
-    for (const Leaf& leaf : launch_.leaves()) timings.push_back(machine::run_calibrated(leaf, calibrated, chip_));
     std::vector<int64_t> runs(timings.size(), 0);
     std::set<int32_t> leaves_run;
     for (const Planned* planned : launch_.planned())
@@ -97,7 +95,7 @@ std::string Planner::finish(const WalkNotes& notes) {
     int64_t spill = 0;
     std::map<std::string, std::map<int64_t, int64_t>> lengths;
     for (size_t l = 0; l < timings.size(); ++l) {
-        const Leaf& leaf = launch_.leaves()[l];
+        const Leaf& leaf = leaves[l];
         if (runs[l]) leaves_run.insert(static_cast<int32_t>(l));
         for (int p = 0; p < cost::PIPES; ++p) busy[p] += timings[l].busy[p] * runs[l];
         for (int m = 0; m < MEMS; ++m) peak[m] = std::max(peak[m], leaf.peak[m]);
@@ -215,7 +213,7 @@ std::string Planner::finish(const WalkNotes& notes) {
     out.number("time_us", time_us);
     out.integer("cycles", std::llround(time_us * ghz * 1000));
     out.integer("core_span_cycles", run.span).integer("launches", 1).integer("device_tasks", launch_.device_tasks());
-    out.integer("root_functions", launch_.root_functions()).integer("leaf_functions", static_cast<int64_t>(launch_.leaves().size()));
+    out.integer("root_functions", launch_.root_functions()).integer("leaf_functions", static_cast<int64_t>(leaves.size()));
     out.raw("tasks", tasks.text()).integer("gm_read_bytes", totals.gm_read).integer("gm_write_bytes", totals.gm_write);
     out.integer("hbm_read_bytes", totals.hbm_read).integer("hbm_write_bytes", totals.hbm_write).integer("l2_hit_bytes", l2_hit);
     out.integer("spill_bytes", spill).integer("workspace_bytes", totals.workspace + totals.slots);
@@ -223,7 +221,7 @@ std::string Planner::finish(const WalkNotes& notes) {
     out.strings("unmodelled", {launch_.unmodelled().begin(), launch_.unmodelled().end()}).strings("assumptions", {notes_out.begin(), notes_out.end()});
     out.strings("device_keys", {device_.used().begin(), device_.used().end()});
     Breakdown parts;
-    for (size_t l = 0; l < timings.size(); ++l) parts.kinds.push_back(kind_of(launch_.leaves()[l], timings[l], runs[l]));
+    for (size_t l = 0; l < timings.size(); ++l) parts.kinds.push_back(kind_of(leaves[l], timings[l], runs[l]));
     for (const Planned* planned : launch_.planned()) {
         add_crossings(parts.crossings, planned->root.crossings, planned->executed);
         for (const auto& [tensor, one] : planned->tensors) {
@@ -237,7 +235,7 @@ std::string Planner::finish(const WalkNotes& notes) {
     out.integer("instances", totals.instances).raw("detail", detail.text());
     if (timeline_tasks_) {
         timeline.launch_us = launch_us;
-        for (const Leaf& leaf : launch_.leaves()) timeline.leaves.push_back(timeline_leaf(leaf, calibrated, chip_));
+        timeline.leaves = launch_.leaves().timelines();
         timeline.keep_first(timeline_tasks_);
         out.raw("timeline", timeline.json());
     }

@@ -26,8 +26,8 @@ int64_t argument_bytes(const Program& p) {
 
 }  // namespace
 
-Launch::Launch(const Program& program, const Chip& chip, const LaunchSettings& settings)
-    : p_(program), chip_(chip), settings_(settings), crossing_(crossing_locals(program)), leaves_(program, chip),
+Launch::Launch(const Program& program, const Chip& chip, const cost::Device& device, const LaunchSettings& settings)
+    : p_(program), chip_(chip), settings_(settings), crossing_(crossing_locals(program)), leaves_(program, chip, device, settings.timeline),
       traffic_(tensor_bytes(program), settings.l2_bytes), written_(program.tensors.size()) {}
 
 bool Launch::arguments_fit(const Program& program, double bytes) { return static_cast<double>(argument_bytes(program)) <= bytes; }

@@ -66,6 +66,7 @@ struct Totals {
 };
 
 struct LaunchSettings {
+    bool timeline = false;                          // leaves keep when their operations run
     bool resident = false;                          // one program per core instead of tasks under the AICPU: one DeviceTask
     bool warm = false;                              // the arguments lie in L2 when the launch starts, and stay there
     int64_t l2_bytes = 0;
@@ -74,13 +75,13 @@ struct LaunchSettings {
 
 class Launch {
 public:
-    Launch(const Program& program, const Chip& chip, const LaunchSettings& settings);
+    Launch(const Program& program, const Chip& chip, const cost::Device& device, const LaunchSettings& settings);
 
     int64_t instance(const Instance& i);            // answers how many of i.more it has taken along
     void end() { close(); }
 
     const std::unordered_set<Id>& crossing() const { return crossing_; }
-    const std::vector<Leaf>& leaves() const { return leaves_.leaves(); }
+    const LeafTable& leaves() const { return leaves_; }
     const std::vector<const Planned*>& planned() const { return order_; }
     const std::vector<Stretch>& sequence() const { return sequence_; }      // DeviceTasks in order
     size_t kinds() const { return device_tasks_.size(); }                    // of DeviceTasks

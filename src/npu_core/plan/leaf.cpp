@@ -1,6 +1,7 @@
 #include "npu_core/plan/leaf.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <unordered_map>
 
@@ -31,16 +32,39 @@ Shape padded(const Shape& s, DType t, Mem mem) {
     return p;
 }
 
+// What makes two loads of a matrix product the same.
+using Window = std::array<int64_t, 8>;
+struct WindowHash {
+    size_t operator()(const Window& w) const {
+        Hash h = 5;
+        for (int64_t x : w) h = mix(h, static_cast<uint64_t>(x));
+        return h;
+    }
+};
+
+struct Step {
+    std::array<int64_t, 8> key;
+    LeafTensor a, b, c;
+    int32_t a_latency, b_latency, first_latency, later_latency;
+};
+
 struct Builder {
     const Graph& g;
     const SubGraph& s;
     bool share;
     Leaf leaf{};
     std::unordered_map<Id, int32_t> known{};
-    std::map<std::vector<int64_t>, int32_t> loads{};   // L1 loads of matrix products, one per window
+    std::unordered_map<Window, int32_t, WindowHash> loads{};   // L1 loads of matrix products, one per window
+    std::unordered_map<Window, size_t, WindowHash> strips{};   // operands of output tiles: their place in strip_tiles
+    std::vector<int32_t> strip_tiles{};
+    std::deque<Step> steps{};
 
-    int32_t add(Mem mem, const Shape& tile, const Shape& valid, DType t, Id graph = NONE) {
-        leaf.tensors.push_back({mem, t, tile, valid, bytes_of(padded(tile, t, mem), t), -1, graph});
+    LeafTensor kind(Mem mem, const Shape& tile, const Shape& valid, DType t, Id graph = NONE) {
+        return {mem, t, leaf.shapes(tile), leaf.shapes(valid), bytes_of(padded(tile, t, mem), t), -1, graph};
+    }
+    int32_t add(Mem mem, const Shape& tile, const Shape& valid, DType t, Id graph = NONE) { return add(kind(mem, tile, valid, t, graph)); }
+    int32_t add(const LeafTensor& t) {
+        leaf.tensors.push_back(t);
         return static_cast<int32_t>(leaf.tensors.size()) - 1;
     }
     int32_t tensor(Id id, DType as) {
@@ -50,8 +74,7 @@ struct Builder {
         // A tile in the memory of the other core type (950) takes no room here.
         const bool cube_memory = t.mem != Mem::UB && t.mem != Mem::GM && t.mem != Mem::NONE;
         const bool foreign = (s.core == cost::Core::AIV && cube_memory) || (s.core == cost::Core::AIC && t.mem == Mem::UB);
-        int32_t made = add(foreign ? Mem::GM : t.mem, t.shape, g.valid_of(id), as, id);
-        return known[id] = made;
+        return it->second = add(foreign ? Mem::GM : t.mem, t.shape, g.valid_of(id), as, id);
     }
     int32_t tensor(Id id) {
         const Tensor& t = g.tensors[id];
@@ -122,28 +145,37 @@ struct Builder {
 
     // The whole k chain of one output tile; loads of equal windows in one task are shared.
     void product(const Op& op, const Matmul& m) {
-        if (!share) loads.clear();
+        if (!share) {
+            loads.clear();
+            strips.clear();
+        }
         const size_t a_parts = m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
         const size_t b_parts = m.b_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1b));
         const int64_t size = dtype_size_bytes(m.in);
         auto valid_k = [&](int64_t from, int64_t length) { return std::clamp<int64_t>(m.valid_k - from, 0, length); };
-        auto l1 = [&](bool is_a, int64_t kk) -> int32_t {
+        const size_t a_strip = m.a_direct ? strip({(int64_t{op.in[0]} << 32) + m.a_dyn, m.a_at[0], m.a_at[1], m.m, m.valid_m, m.k,
+                                                   m.valid_k, m.k_l1a * 4 + m.a_trans * 2}, m.k, m.k_l1a) : 0;
+        const size_t b_strip = m.b_direct ? strip({(int64_t{op.in[a_parts]} << 32) + m.b_dyn, m.b_at[0], m.b_at[1], m.n, m.valid_n, m.k,
+                                                   m.valid_k, m.k_l1b * 4 + m.b_trans * 2 + 1}, m.k, m.k_l1b) : 0;
+        auto l1 = [&](bool is_a, int64_t part) -> int32_t {
             const int64_t step = is_a ? m.k_l1a : m.k_l1b, extent = is_a ? m.m : m.n;
             const bool trans = is_a ? m.a_trans : m.b_trans, direct = is_a ? m.a_direct : m.b_direct;
             const size_t first = is_a ? 0 : a_parts;
-            if (!direct) return tensor(op.in[first + static_cast<size_t>(kk / step)]);
+            if (!direct) return tensor(op.in[first + static_cast<size_t>(part)]);
+            int32_t& made = strip_tiles[(is_a ? a_strip : b_strip) + static_cast<size_t>(part)];
+            if (made >= 0) return made;
             const bool k_last = is_a != trans;   // the k axis is the stored last axis
-            const int64_t len = std::min(step, m.k - kk), side = is_a ? m.valid_m : m.valid_n, deep = valid_k(kk, len);
+            const int64_t kk = part * step, len = std::min(step, m.k - kk);
+            const int64_t side = is_a ? m.valid_m : m.valid_n, deep = valid_k(kk, len);
             const Shape shape = k_last ? two(extent, len) : two(len, extent);
             const Shape valid = k_last ? two(side, deep) : two(deep, side);
             Shape at = is_a ? m.a_at : m.b_at;
             at[k_last ? 1 : 0] += kk;
             const Id from = op.in[first];
-            std::vector<int64_t> key{from, at[0], at[1], shape[0], shape[1], is_a ? m.a_dyn : m.b_dyn, valid[0], valid[1]};
-            auto [it, added] = loads.try_emplace(key, -1);
-            if (!added) return it->second;
+            auto [it, added] = loads.try_emplace({from, at[0], at[1], shape[0], shape[1], is_a ? m.a_dyn : m.b_dyn, valid[0], valid[1]}, -1);
+            if (!added) return made = it->second;
             const int32_t tile = add(Mem::L1, shape, valid, m.in);
-            it->second = tile;
+            made = it->second = tile;
             LeafOp& load = push(Code::COPY_IN, Pipe::MTE2, {tensor(from)}, {tile}, lat(shape.count(), m.in), op.src);
             traffic(load, valid, g.tensors[from].shape, size);
             return tile;
@@ -153,8 +185,7 @@ struct Builder {
             const Id from = op.in[a_parts + b_parts];
             const DType type = g.tensors[from].dtype;
             const Shape row = two(1, m.n), valid = two(1, m.valid_n);
-            std::vector<int64_t> key{from, m.bias_at[0], m.bias_at[1], 1, m.n, -2 - m.bias_dyn, m.valid_n};
-            auto [it, added] = loads.try_emplace(key, -1);
+            auto [it, added] = loads.try_emplace({from, m.bias_at[0], m.bias_at[1], 1, m.n, -2 - m.bias_dyn, m.valid_n, -1}, -1);
             if (added) {
                 it->second = add(Mem::L1, row, valid, type);
                 leaf.tensors[it->second].room = bytes_of(padded(row, type, Mem::BT), type);   // a bias is one row
@@ -166,22 +197,42 @@ struct Builder {
         }
         int32_t acc = -1;
         for (int64_t kk = 0; kk < m.k; kk += m.k_l0) {
-            const int64_t kl = std::min(m.k_l0, m.k - kk), deep = valid_k(kk, kl);
-            const int32_t a1 = l1(true, kk / m.k_l1a * m.k_l1a);
-            const int32_t a0 = add(Mem::L0A, two(m.m, kl), two(m.valid_m, deep), m.in);
-            push(m.a_trans ? Code::L1_TO_L0At : Code::L1_TO_L0A, Pipe::MTE1, {a1}, {a0}, lat(m.m * kl, m.in), op.src);
-            const int32_t b1 = l1(false, kk / m.k_l1b * m.k_l1b);
-            const int32_t b0 = add(Mem::L0B, two(kl, m.n), two(deep, m.valid_n), m.in);
-            push(m.b_trans ? Code::L1_TO_L0Bt : Code::L1_TO_L0B, Pipe::MTE1, {b1}, {b0}, lat(m.n * kl, m.in), op.src);
+            const int64_t kl = std::min(m.k_l0, m.k - kk);
+            const Step& step = step_of(m, kl, valid_k(kk, kl));
+            const int32_t a1 = l1(true, kk / m.k_l1a);
+            const int32_t a0 = add(step.a);
+            push(m.a_trans ? Code::L1_TO_L0At : Code::L1_TO_L0A, Pipe::MTE1, {a1}, {a0}, step.a_latency, op.src);
+            const int32_t b1 = l1(false, kk / m.k_l1b);
+            const int32_t b0 = add(step.b);
+            push(m.b_trans ? Code::L1_TO_L0Bt : Code::L1_TO_L0B, Pipe::MTE1, {b1}, {b0}, step.b_latency, op.src);
             const bool last = kk + m.k_l0 >= m.k;
-            const int32_t c = last ? tensor(op.out[0], m.acc) : add(Mem::L0C, two(m.m, m.n), two(m.valid_m, m.valid_n), m.acc);
+            const int32_t c = last ? tensor(op.out[0], m.acc) : add(step.c);
             Operands in{a0, b0};
             if (acc >= 0) in.push_back(acc);
             else if (bias >= 0) in.push_back(bias);
-            const int64_t most = std::max({m.m * kl, kl * m.n, acc >= 0 ? m.m * m.n : 0});
-            push(acc >= 0 ? Code::A_MULACC_B : Code::A_MUL_B, Pipe::CUBE, in, {c}, lat(most, m.in), op.src);
+            push(acc >= 0 ? Code::A_MULACC_B : Code::A_MUL_B, Pipe::CUBE, in, {c},
+                 acc >= 0 ? step.later_latency : step.first_latency, op.src);
             acc = c;
         }
+    }
+
+    // Where the L1 tiles of an operand's strip along k stand in strip_tiles; -1 there: not loaded yet.
+    size_t strip(const Window& key, int64_t k, int64_t step) {
+        auto [it, added] = strips.try_emplace(key, strip_tiles.size());
+        if (added) strip_tiles.resize(strip_tiles.size() + static_cast<size_t>(ceil_div(k, step)), -1);
+        return it->second;
+    }
+
+    // Tiles and latencies of one step along k: a product has few kinds of steps.
+    const Step& step_of(const Matmul& m, int64_t length, int64_t deep) {
+        const std::array<int64_t, 8> key{m.m, m.n, m.valid_m, m.valid_n, length, deep, static_cast<int64_t>(m.in), static_cast<int64_t>(m.acc)};
+        for (const Step& s : steps)
+            if (s.key == key) return s;
+        steps.push_back({key, kind(Mem::L0A, two(m.m, length), two(m.valid_m, deep), m.in),
+                         kind(Mem::L0B, two(length, m.n), two(deep, m.valid_n), m.in),
+                         kind(Mem::L0C, two(m.m, m.n), two(m.valid_m, m.valid_n), m.acc), lat(m.m * length, m.in), lat(m.n * length, m.in),
+                         lat(std::max(m.m * length, length * m.n), m.in), lat(std::max({m.m * length, length * m.n, m.m * m.n}), m.in)});
+        return steps.back();
     }
 
     void finish() {

@@ -6,18 +6,33 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
+#include "npu_core/plan/hash.h"
 #include "npu_core/plan/stages.h"
 #include "npu_core/program/breakdown.h"
 
 namespace npu::plan {
 
+// Shapes of a leaf, each once: a long leaf has very many tiles of few shapes. They stay where they are when it is moved.
+class ShapePool {
+public:
+    ShapePool() = default;
+    ShapePool(ShapePool&&) = default;
+    ShapePool& operator=(ShapePool&&) = default;
+    const Shape& operator()(const Shape& s) { return *shapes_.insert(s).first; }
+
+private:
+    struct ShapeHash { size_t operator()(const Shape& s) const { return mix(Hash{7}, s); } };
+    std::unordered_set<Shape, ShapeHash> shapes_;
+};
+
 struct LeafTensor {
     Mem mem;
     DType dtype;
-    Shape tile;             // as the operation wrote it
-    Shape exact;            // its valid part: what moves and what instructions work on
+    const Shape& tile;      // as the operation wrote it; of Leaf::shapes
+    const Shape& exact;     // its valid part: what moves and what instructions work on
     int64_t room = 0;       // bytes it takes in local memory: the tile, padded
     int32_t buffer = -1;    // local memory shared by aliases; -1 for GM
     Id graph = NONE;        // tile-graph tensor, NONE for tiles inside a matrix product
@@ -43,8 +58,8 @@ public:
     int32_t back() const { return ids_[count_ - 1]; }
 
 private:
-    static constexpr size_t LIMIT = 8;
-    size_t count_ = 0;
+    static constexpr uint32_t LIMIT = 8;
+    uint32_t count_ = 0;
     int32_t ids_[LIMIT];
 };
 
@@ -63,6 +78,7 @@ struct LeafOp {
 struct Leaf {
     LeafNote note;
     cost::Core core = cost::Core::AIV;
+    ShapePool shapes;
     std::vector<LeafTensor> tensors;
     std::vector<LeafOp> ops;
     std::vector<int64_t> buffer_bytes;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "npu_core/plan/options.h"
+#include "npu_core/plan/timeline.h"
 
 namespace npu::plan {
 
@@ -32,7 +33,7 @@ int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
         leaf.repeats = tiles - 1;
         for (auto field : {&Leaf::gm_read, &Leaf::gm_write, &Leaf::spill_bytes})
             leaf.*field *= tiles;
-        leaves_.push_back(std::move(leaf));
+        keep(std::move(leaf));
         return it->second;
     }
     auto [it, added] = known_.try_emplace(signature(g, s), static_cast<int32_t>(leaves_.size()));
@@ -40,8 +41,22 @@ int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
     Leaf leaf = build_leaf(g, s);
     leaf.note = note_of(g, s, block, program_);
     schedule_leaf(leaf, block, program_, chip_);
-    leaves_.push_back(std::move(leaf));
+    keep(std::move(leaf));
     return it->second;
+}
+
+void LeafTable::keep(Leaf leaf) {
+    timings_.push_back(machine::run_calibrated(leaf, cost_, chip_));
+    if (timelines_wanted_) timelines_.push_back(timeline_leaf(leaf, cost_, chip_));
+    Leaf rest;
+    rest.note = std::move(leaf.note);
+    rest.core = leaf.core;
+    rest.peak = leaf.peak;
+    rest.gm_read = leaf.gm_read;
+    rest.gm_write = leaf.gm_write;
+    rest.spill_bytes = leaf.spill_bytes;
+    rest.repeats = leaf.repeats;
+    leaves_.push_back(std::move(rest));
 }
 
 namespace {

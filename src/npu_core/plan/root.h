@@ -8,6 +8,7 @@
 #include "npu_core/machine/machine.h"
 #include "npu_core/plan/breakdown.h"
 #include "npu_core/plan/leaf.h"
+#include "npu_core/program/timeline.h"
 
 namespace npu::plan {
 
@@ -33,18 +34,28 @@ struct Root {
     std::string first_line;
 };
 
-// Leaves shared by all root functions of a plan.
+// Leaves shared by all root functions of a plan. Each is priced when it is made; its operations are not kept, for the
+// leaves of small tiles have millions of them.
 class LeafTable {
 public:
-    LeafTable(const Program& program, const Chip& chip) : program_(program), chip_(chip) {}
+    LeafTable(const Program& program, const Chip& chip, const cost::Device& device, bool timelines)
+        : program_(program), chip_(chip), cost_(device), timelines_wanted_(timelines) {}
     int32_t add(const Graph& g, const SubGraph& s, const Block& block);
-    const std::vector<Leaf>& leaves() const { return leaves_; }
+    const std::vector<Leaf>& leaves() const { return leaves_; }                         // without tensors and operations
+    const std::vector<machine::LeafTiming>& timings() const { return timings_; }
+    const std::vector<TimelineLeaf>& timelines() const { return timelines_; }           // where wanted
 
 private:
     const Program& program_;
     const Chip& chip_;
+    const cost::Calibrated cost_;
+    const bool timelines_wanted_;
     std::map<std::vector<int64_t>, int32_t> known_;
     std::vector<Leaf> leaves_;
+    std::vector<machine::LeafTiming> timings_;
+    std::vector<TimelineLeaf> timelines_;
+
+    void keep(Leaf leaf);
 };
 
 Root plan_root(const Program& program, const std::vector<Visit>& visits, const Valids& valids, const std::vector<Shape>& offsets,
