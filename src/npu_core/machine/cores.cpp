@@ -2,7 +2,6 @@
 // graph and the nominal latencies allow: a task goes to the core of its type, and to the scheduler thread, that is free
 // first. The order does not depend on the device's rates, so that a faster part never delays the whole.
 #include <algorithm>
-#include <queue>
 
 #include "npu_core/machine/memory.h"
 #include "npu_core/machine/order.h"
@@ -13,6 +12,34 @@ namespace {
 
 int64_t whole(double cycles) { return static_cast<int64_t>(cycles + 0.5); }
 
+struct Slot {
+    int64_t free;           // at this time
+    int32_t id;             // core or thread
+    bool operator<(const Slot& o) const { return free != o.free ? free < o.free : id < o.id; }
+};
+
+// Cores or threads, the one that is free first on top: a heap.
+class Slots {
+public:
+    void add(int32_t id) { heap_.push_back({0, id}); }       // in ascending order
+    const Slot& top() const { return heap_[0]; }
+    void busy_until(int64_t time) {                           // the one on top
+        const Slot slot{time, heap_[0].id};
+        size_t hole = 0;
+        for (size_t child = 1; child < heap_.size(); child = 2 * hole + 1) {
+            if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
+            if (!(heap_[child] < slot)) break;
+            heap_[hole] = heap_[child];
+            hole = child;
+        }
+        heap_[hole] = slot;
+    }
+    const std::vector<Slot>& all() const { return heap_; }
+
+private:
+    std::vector<Slot> heap_;
+};
+
 }  // namespace
 
 DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
@@ -21,8 +48,6 @@ DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>&
     const int threads = std::max(1, cost.threads);
     const int64_t dispatch = whole(cost.dispatch), pickup = whole(cost.pickup), completion = whole(cost.completion),
                   resolve = whole(cost.resolve);
-    using Slot = std::pair<int64_t, int32_t>;   // free at, core or thread
-    using Slots = std::priority_queue<Slot, std::vector<Slot>, std::greater<>>;
     run.thread_busy.assign(static_cast<size_t>(threads), 0);
     run.used.assign(static_cast<size_t>(chip.aic + chip.aiv), 0);
     const Order order = serving_order(tasks, leaves, chip, cost.last_first);
@@ -33,9 +58,9 @@ DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>&
     for (int kind = 0; kind < 2; ++kind) {
         const int32_t count = kind == 0 ? chip.aic : chip.aiv, owners = cost.in_turn ? std::min(threads, std::max(1, count)) : 1;
         free_cores[kind].resize(static_cast<size_t>(owners));
-        for (int32_t c = 0; c < count; ++c) free_cores[kind][static_cast<size_t>(c * owners / count)].emplace(0, c);
+        for (int32_t c = 0; c < count; ++c) free_cores[kind][static_cast<size_t>(c * owners / count)].add(c);
     }
-    for (int32_t t = 0; t < threads; ++t) servers[cost.in_turn ? static_cast<size_t>(t) : 0].emplace(0, t);
+    for (int32_t t = 0; t < threads; ++t) servers[cost.in_turn ? static_cast<size_t>(t) : 0].add(t);
     if (times) times->resize(tasks.size());
     std::vector<int64_t> ready_at(tasks.size(), 0), depth(tasks.size(), 0);
     for (int32_t t : order.tasks) {
@@ -49,23 +74,21 @@ DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>&
             Slots& cores = ranges[owner];
             Slots& thread_of = servers[cost.in_turn ? owner : 0];
             const auto [free, core] = cores.top();
-            cores.pop();
             const auto [served, thread] = thread_of.top();
-            thread_of.pop();
             const int64_t begin = std::max({r, free, served});
             const int64_t cycles = taken[t];
             int64_t edges = 0;   // a hub is a counter, not a task to be queued
-            for (int32_t s : task.successors) edges += tasks[s].leaf >= 0;
+            for (int32_t s : tasks.successors(task)) edges += tasks[s].leaf >= 0;
             const int64_t serve = dispatch + completion + resolve * edges;
             // a thread that waits for a core serves others meanwhile
-            thread_of.emplace(std::max(served, r) + serve, thread);
+            thread_of.busy_until(std::max(served, r) + serve);
             run.thread_busy[thread] += serve;
             const int64_t start = begin + dispatch + pickup;
             end = start + cycles;
             run.idle.gap(free, r, start);
             run.idle.bandwidth += cycles - leaves[task.leaf].cycles;
             if (times) (*times)[static_cast<size_t>(t)] = {cube ? core : chip.aic + core, start, end};
-            cores.emplace(end, core);
+            cores.busy_until(end);
             run.used[static_cast<size_t>(cube ? core : chip.aic + core)] = 1;
             (cube ? run.aic_busy : run.aiv_busy) += cycles;
             if (run.first < 0 || start < run.first) run.first = start;
@@ -80,8 +103,8 @@ DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>&
         const bool first_hub = task.leaf < 0 && r == 0;
         int64_t delay = 0, count = 0;
         if (task.leaf < 0 && !first_hub)
-            for (int64_t& busy : run.thread_busy) busy += resolve * static_cast<int64_t>(task.successors.size()) / threads;
-        for (int32_t s : task.successors) {
+            for (int64_t& busy : run.thread_busy) busy += resolve * static_cast<int64_t>(task.edges) / threads;
+        for (int32_t s : tasks.successors(task)) {
             if (first_hub || tasks[s].leaf < 0) delay = 0;
             else delay = task.leaf >= 0 ? delay + resolve : resolve * (count++ / threads + 1);
             ready_at[s] = std::max(ready_at[s], end + delay);
@@ -90,7 +113,7 @@ DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>&
     }
     for (int kind = 0; kind < 2; ++kind)
         for (Slots& cores : free_cores[kind])
-            for (; !cores.empty(); cores.pop()) (kind == 0 ? run.no_task_aic : run.no_task_aiv) += run.cycles - cores.top().first;
+            for (const Slot& core : cores.all()) (kind == 0 ? run.no_task_aic : run.no_task_aiv) += run.cycles - core.free;
     return run;
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,9 +42,20 @@ struct Task {
     int32_t unit = -1;                                // tasks of one instance that hang together
     int64_t miss_bytes = 0, miss_rows = 0;            // reads that come from HBM; contiguous runs of them
     int64_t through_bytes = 0;                        // writes that L2 hands on to HBM at once: it absorbs no more
-    std::vector<int32_t> successors;                  // tasks of the same DeviceTask
+    int32_t first_edge = 0, edges = 0;                // range of DeviceTask::edges: who waits for it
 };
-using DeviceTask = std::vector<Task>;
+struct DeviceTask {
+    std::vector<Task> tasks;
+    std::vector<int32_t> edges;                       // successors, those of one task together
+
+    size_t size() const { return tasks.size(); }
+    const Task& operator[](size_t t) const { return tasks[t]; }
+    auto begin() const { return tasks.begin(); }
+    auto end() const { return tasks.end(); }
+    std::span<const int32_t> successors(const Task& t) const {
+        return {edges.data() + t.first_edge, static_cast<size_t>(t.edges)};
+    }
+};
 
 struct Run {
     Idle idle;

@@ -27,7 +27,7 @@ Order first_in_first_out(const DeviceTask& tasks, const std::vector<LeafTiming>&
         order.tasks.push_back(t);
         order.start[t] = start;
         const int64_t end = start - longest;
-        for (int32_t s : tasks[t].successors) {
+        for (int32_t s : tasks.successors(tasks[t])) {
             order.start[s] = std::max(order.start[s], end);
             if (--open[s] == 0) ready.emplace(order.start[s], -length_of(tasks[s], leaves), s);
         }
@@ -60,7 +60,7 @@ Order last_in_first_out(const DeviceTask& tasks, const std::vector<LeafTiming>& 
             const int32_t t = std::get<2>(running.top());
             running.pop();
             if (tasks[t].leaf >= 0) ++idle[kind_of(t)];
-            for (int32_t s : tasks[t].successors)
+            for (int32_t s : tasks.successors(tasks[t]))
                 if (--open[s] == 0) readied(s, now);
         }
         for (int kind = 0; kind < 2; ++kind)

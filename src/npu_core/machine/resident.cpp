@@ -39,7 +39,7 @@ std::vector<Unit> place_units(const DeviceTask& tasks, const plan::Chip& chip) {
         (t.core == cost::Core::AIC ? units[t.unit].aic : units[t.unit].aiv) = true;
     }
     for (const Task& t : tasks)
-        for (int32_t s : t.successors)
+        for (int32_t s : tasks.successors(t))
             if (t.leaf >= 0 && tasks[s].leaf >= 0 && tasks[s].unit != t.unit) {
                 units[tasks[s].unit].before = std::max(units[tasks[s].unit].before, t.unit);
                 int32_t& after = units[t.unit].after;
@@ -81,7 +81,7 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
     }
     for (size_t head = 0; head < queue.size(); ++head) {
         const int32_t t = queue[head];
-        for (int32_t s : tasks[t].successors) {
+        for (int32_t s : tasks.successors(tasks[t])) {
             if (tasks[s].leaf < 0) side[s] = side[t];
             const int32_t apart = tasks[s].leaf >= 0 && side[t] != cost::Core::ANY && side[s] != side[t] ? AHEAD : 1;
             step[s] = std::max(step[s], step[t] + (tasks[t].leaf >= 0 ? apart : tasks[s].leaf >= 0 ? apart - 1 : 0));
@@ -165,7 +165,7 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
         }
         run.cycles = std::max(run.cycles, end);
         run.critical = std::max(run.critical, chain);
-        for (int32_t s : task.successors) {
+        for (int32_t s : tasks.successors(task)) {
             const bool crosses = tasks[s].leaf >= 0 && side[t] != cost::Core::ANY && side[s] != side[t];
             ready[s] = std::max(ready[s], end + (crosses ? handover : 0));
             depth[s] = std::max(depth[s], chain);

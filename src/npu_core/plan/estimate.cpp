@@ -296,7 +296,7 @@ void Planner::add_to(Timeline& timeline, std::map<const Root*, int32_t>& numbers
                                           t.start + start, t.end + start, -1});
             }
     }
-    timeline.link(begin, [&](size_t i) -> const std::vector<int32_t>& { return tasks[i].successors; });
+    timeline.link(begin, [&](size_t i) { return tasks.successors(tasks[i]); });
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 namespace npu::plan {
 
+using machine::Task;
+
 namespace {
 
 constexpr int64_t MOST_TASKS = int64_t{1} << 25;   // of one DeviceTask: about 3 GB
@@ -233,32 +235,48 @@ int64_t Launch::task_count(int32_t device_task) const {
 }
 
 machine::DeviceTask Launch::tasks_of(int32_t device_task) const {
-    machine::DeviceTask tasks;
+    struct Edge { int32_t from, to; };
+    machine::DeviceTask out;
+    std::vector<Edge> waits;
+    const Pieces& pieces = device_tasks_[device_task];
     int32_t units = 0;
-    for (const Piece& piece : device_tasks_[device_task]) {
-        const Record& record = records_[piece.record];
-        const Root& root = record.planned->root;
-        for (int64_t k = 0; k < piece.times; ++k) {
-            const int32_t base = static_cast<int32_t>(tasks.size());
-            for (const machine::Task& t : root.tasks) {
-                tasks.push_back(t);
-                for (int32_t& s : tasks.back().successors) s += base;
-                if (t.unit >= 0) tasks.back().unit += units;
+    auto each = [&](auto&& use) {                       // instance by instance
+        int32_t base = 0;
+        for (const Piece& piece : pieces)
+            for (int64_t k = 0; k < piece.times; ++k) {
+                const Record& record = records_[piece.record];
+                use(record, record.planned->root.tasks, base);
+                base += static_cast<int32_t>(record.planned->root.tasks.size());
             }
-            units += root.units;
-            for (const Miss& m : record.misses) {
-                tasks[base + m.task].miss_bytes += m.bytes;
-                tasks[base + m.task].miss_rows += m.rows;
-                tasks[base + m.task].through_bytes += m.through;
-            }
-            for (const Wait& w : record.waits) {
-                const int64_t from = w.back < 0 ? -1 - w.back : base - w.back;
-                tasks[from].successors.push_back(base + w.task);
-                ++tasks[base + w.task].predecessors;
-            }
+    };
+    each([&](const Record& record, const machine::DeviceTask& root, int32_t base) {
+        out.tasks.insert(out.tasks.end(), root.begin(), root.end());
+        for (auto t = out.tasks.begin() + base; t != out.tasks.end(); ++t)
+            if (t->unit >= 0) t->unit += units;
+        units += record.planned->root.units;
+        for (const Miss& m : record.misses) {
+            Task& t = out.tasks[base + m.task];
+            t.miss_bytes += m.bytes;
+            t.miss_rows += m.rows;
+            t.through_bytes += m.through;
         }
-    }
-    return tasks;
+        for (const Wait& w : record.waits) {
+            waits.push_back({static_cast<int32_t>(w.back < 0 ? -1 - w.back : base - w.back), base + w.task});
+            ++out.tasks[waits.back().to].predecessors;
+        }
+    });
+    std::stable_sort(waits.begin(), waits.end(), [](const Edge& a, const Edge& b) { return a.from < b.from; });
+    size_t next = 0;
+    each([&](const Record&, const machine::DeviceTask& root, int32_t base) {
+        for (int32_t t = base; t < base + static_cast<int32_t>(root.size()); ++t) {
+            Task& task = out.tasks[t];
+            task.first_edge = static_cast<int32_t>(out.edges.size());
+            for (int32_t s : root.successors(root[t - base])) out.edges.push_back(base + s);
+            for (; next < waits.size() && waits[next].from == t; ++next) out.edges.push_back(waits[next].to);
+            task.edges = static_cast<int32_t>(out.edges.size()) - task.first_edge;
+        }
+    });
+    return out;
 }
 
 }  // namespace npu::plan

@@ -304,15 +304,20 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const V
     });
     std::vector<int32_t> task_of(nodes.size());
     for (size_t i = 0; i < ids.size(); ++i) task_of[ids[i]] = static_cast<int32_t>(i);
-    root.tasks.resize(nodes.size());
+    root.tasks.tasks.resize(nodes.size());
+    for (size_t t = 0; t < ids.size(); ++t) {
+        Task& task = root.tasks.tasks[t];
+        task.first_edge = static_cast<int32_t>(root.tasks.edges.size());
+        task.edges = static_cast<int32_t>(nodes[ids[t]].succ.size());
+        for (int32_t s : nodes[ids[t]].succ) root.tasks.edges.push_back(task_of[s]);
+    }
+    root.edges = static_cast<int64_t>(root.tasks.edges.size());
     root.reads.resize(nodes.size());
     root.writes.resize(nodes.size());
     for (size_t i = 0; i < nodes.size(); ++i) {
-        Task& t = root.tasks[task_of[i]];
+        Task& t = root.tasks.tasks[task_of[i]];
         t.core = nodes[i].core;
         t.predecessors = nodes[i].pred;
-        for (int32_t s : nodes[i].succ) t.successors.push_back(task_of[s]);
-        root.edges += static_cast<int64_t>(t.successors.size());
         if (nodes[i].core == cost::Core::HUB) ++root.hubs;
         if (nodes[i].call < 0) continue;
         Call& c = calls[nodes[i].call];
@@ -338,10 +343,10 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const V
     };
     auto vector = [&](int32_t t) { return root.tasks[t].leaf >= 0 && root.tasks[t].core == cost::Core::AIV; };
     for (size_t t = 0; t < head.size(); ++t)
-        for (int32_t s : root.tasks[t].successors)
+        for (int32_t s : root.tasks.successors(root.tasks[t]))
             if (joins[t] && joins[s]) {
                 // what one vector task prepares for several does not tie them to one core
-                if (root.tasks[t].successors.size() > 1 && vector(static_cast<int32_t>(t)) && vector(s)) continue;
+                if (root.tasks[t].edges > 1 && vector(static_cast<int32_t>(t)) && vector(s)) continue;
                 const int32_t a = top(static_cast<int32_t>(t)), b = top(s);
                 head[std::max(a, b)] = std::min(a, b);
             }
@@ -350,7 +355,7 @@ Root plan_root(const Program& program, const std::vector<Visit>& visits, const V
         if (root.tasks[t].leaf < 0) continue;
         auto [it, added] = units.try_emplace(top(static_cast<int32_t>(t)), root.units);
         root.units += added;
-        root.tasks[t].unit = it->second;
+        root.tasks.tasks[t].unit = it->second;
     }
     root.dyn_sets = g.dyn_sets;
     return root;

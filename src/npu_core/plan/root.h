@@ -23,7 +23,7 @@ struct Access {           // window of an argument or slot
 
 struct Root {
     std::vector<External> externals;
-    std::vector<machine::Task> tasks;              // hubs included, in task-id order
+    machine::DeviceTask tasks;                     // hubs included, in task-id order
     int32_t units = 0;                             // groups of tasks that edges join
     std::vector<std::vector<Access>> reads, writes;  // by task
     std::vector<std::vector<Id>> dyn_sets;
