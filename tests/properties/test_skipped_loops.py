@@ -4,7 +4,6 @@ import tomllib
 import warnings
 from functools import cache
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -106,4 +105,18 @@ SPEC = [pypto.Spec((LENGTH, COLS), F32)] * 3
        st.sampled_from([1, 1, 2, 3]), st.sampled_from(["910b1", "950pr"]), st.booleans())
 def test_skipped_loops_cost_the_same(loops, unroll, stitch, outer, name, static):
     skipped, full = estimates(kernel_of(loops, unroll, stitch, outer), *SPEC, name=name, static=static)
+    assert skipped == full
+
+
+JUMPS = ("map", "carry", "in_place", "reread", "lag")
+
+
+@pytest.mark.parametrize("stitch", [16, 128])
+@pytest.mark.parametrize("body", JUMPS)
+@pytest.mark.parametrize("offset", ["own", "same", "overlapping", "in_fours", "back", "held"])
+def test_whole_device_tasks_are_skipped(body, offset, stitch):
+    """Many equal DeviceTasks, then a second loop over the same windows and one over fresh ones."""
+    loops = [(0, 3000, 1, body, offset), (500, 2000, 1, "map", "own"), (3000, 1000, 1, body, "own")]
+    x = pypto.Spec((5000 * ROWS, COLS), F32)
+    skipped, full = estimates(kernel_of(loops, (1,), stitch, 1), x, x, x)
     assert skipped == full

@@ -136,7 +136,7 @@ void Launch::touch(const Planned& planned, std::vector<Miss>& misses) {
         if (!t.write && traffic_.written(t.tensor)) continue;
         const Access& a = *t.access;
         const int64_t bytes = a.unknown_rows && !t.write ? traffic_.random_touch(t.tensor, a.bytes)
-                                                         : traffic_.touch(t.tensor, place(a), a.shape, a.bytes);
+                                                         : traffic_.touch(t.tensor, place(a), a.shape, a.bytes, run_.id);
         if (bytes == 0) continue;
         if (t.write) {
             const int64_t kept = std::max<int64_t>(0, std::min(bytes, settings_.absorbed_bytes - totals_.hbm_write));

@@ -1,6 +1,6 @@
 // The instances of a launch, gathered into DeviceTasks: who waits for whom, which reads miss L2, what moves. Equal
 // DeviceTasks are kept once. Blocks of a loop that are sure to go like the one before them are taken in one go
-// (plan/repeat.cpp); with Chip::skip_repeats off every one is planned by itself and the result is the same.
+// (plan/repeat.cpp, plan/jump.cpp); with Chip::skip_repeats off every one is planned by itself and the result is the same.
 #pragma once
 #include <deque>
 #include <map>
@@ -63,6 +63,8 @@ struct Stretch { int32_t device_task; int64_t times; };
 struct Totals {
     int64_t instances = 0, aic = 0, aiv = 0, gm_read = 0, gm_write = 0, hbm_read = 0, hbm_write = 0;
     int64_t workspace = 0, slots = 0, edges = 0, hubs = 0, miss_cube = 0, miss_vector = 0;
+
+    Totals& add(const Totals& o, int64_t times);    // all but workspace and slots
 };
 
 struct LaunchSettings {
@@ -110,6 +112,14 @@ private:
         const std::vector<Id>* moving = nullptr;
         int32_t record = -1;                        // of the latest
     };
+    // Where things stand when a DeviceTask has been closed.
+    struct Mark {
+        int64_t device_task = -1;                   // the next one
+        int32_t kind = -1;                          // of the one closed
+        int64_t executed = 0, incoming = 0;
+        Totals totals{};
+        std::map<Id, int64_t> touched{};            // by argument
+    };
     struct Written { int64_t device_task = -1, run = -1, other_device_task = -1; };   // last by which run; last by another one
 
     const Program& p_;
@@ -136,6 +146,8 @@ private:
     int64_t in_device_task_ = 0, calls_ = 0, tasks_ = 0, workspace_ = 0;
     Run run_;
     std::vector<Miss> misses_, next_misses_;        // of the latest block of the run
+    bool even_ = false;                             // blocks of this DeviceTask brought as many bytes into L2 each
+    int64_t block_incoming_ = -1;                   // the latest one
     int64_t behind_ = 0;                            // blocks whose writes are not noted yet
     int sched_mode_ = 0;                            // of the kernel
     Patience patience_;
@@ -160,6 +172,9 @@ private:
     int64_t lag_of(Planned& planned);
     bool settled(Planned& planned);
     void catch_up(const Planned& planned);
+    void advance(int64_t blocks);
+    Mark mark(const Planned& planned) const;
+    int64_t jump(Planned& planned, const Mark& before, const Mark& now, int64_t left);   // blocks, in whole DeviceTasks
 };
 
 }  // namespace npu::plan

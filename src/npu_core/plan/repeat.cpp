@@ -3,31 +3,12 @@
 // (lag), the second is followed for every block.
 #include <algorithm>
 
+#include "npu_core/plan/box.h"
 #include "npu_core/plan/launch.h"
 
 namespace npu::plan {
 
 namespace {
-
-struct Box {
-    Shape low, high;
-    bool empty = true;
-
-    void add(const Shape& at, const Shape& shape) {
-        const Shape end = plus(at, shape);
-        if (empty) { low = at; high = end; empty = false; return; }
-        for (int i = 0; i < at.rank; ++i) {
-            low[i] = std::min(low[i], at[i]);
-            high[i] = std::max(high[i], end[i]);
-        }
-    }
-};
-
-bool still(const Shape& slope) {
-    for (int i = 0; i < slope.rank; ++i)
-        if (slope[i] != 0) return false;
-    return true;
-}
 
 // The most blocks c >= 1 after which `read` lies on what `written` covered c blocks before, both moving by `slope`; 0: none.
 int64_t farthest(const Box& read, const Box& written, const Shape& slope) {
@@ -106,35 +87,50 @@ void Launch::catch_up(const Planned& planned) {
     const std::vector<Shape> here = run_.shift;
     const int64_t tasks = static_cast<int64_t>(planned.root.tasks.size());
     for (int64_t b = behind_ - 1; b >= 0; --b) {
-        for (size_t s = 0; s < here.size(); ++s)
-            for (int i = 0; i < here[s].rank; ++i) run_.shift[s][i] = here[s][i] - b * run_.slope[s][i];
+        for (size_t s = 0; s < here.size(); ++s) run_.shift[s] = moved(here[s], run_.slope[s], -b);
         write(planned, tasks_ - (b + 1) * tasks, b > 0);
     }
     run_.shift = here;
     behind_ = 0;
 }
 
+void Launch::advance(int64_t blocks) {
+    for (size_t s = 0; s < run_.shift.size(); ++s) run_.shift[s] = moved(run_.shift[s], run_.slope[s], blocks);
+}
+
 int64_t Launch::repeat(Planned& planned, const RunOptions& options, int64_t more) {
+    Mark before;                               // when the DeviceTask before this one was closed, if that was here
     for (int64_t done = 0; done < more; ++done) {
         patience_.check();
         if (full(planned.root, options)) {
             behind_ = 0;                       // nobody in another DeviceTask waits for them
             close();
+            Mark now = mark(planned);
+            if (before.device_task >= 0 && before.kind == now.kind)
+                if (const int64_t blocks = jump(planned, before, now, more - done); blocks > 0) {
+                    done += blocks;
+                    now = mark(planned);
+                }
+            before = std::move(now);
+            even_ = true;
         }
         const bool like = settled(planned);
         if (!like) catch_up(planned);
-        for (size_t s = 0; s < run_.shift.size(); ++s) run_.shift[s] = plus(run_.shift[s], run_.slope[s]);
+        advance(1);
         next_misses_.clear();
+        const int64_t incoming = traffic_.incoming();
         touch(planned, next_misses_);
+        even_ = even_ && traffic_.incoming() - incoming == block_incoming_;
+        block_incoming_ = traffic_.incoming() - incoming;
         if (like && next_misses_ == misses_) {
             append(planned, run_.record);
             ++behind_;
             continue;
         }
         if (like) {
-            for (size_t s = 0; s < run_.shift.size(); ++s) run_.shift[s] = minus(run_.shift[s], run_.slope[s]);
+            advance(-1);
             catch_up(planned);
-            for (size_t s = 0; s < run_.shift.size(); ++s) run_.shift[s] = plus(run_.shift[s], run_.slope[s]);
+            advance(1);
         }
         std::swap(misses_, next_misses_);
         block(planned, misses_);

@@ -4,9 +4,58 @@
 
 namespace npu::plan {
 
-int64_t Traffic::touch(Id tensor, const Shape& at, const Shape& shape, int64_t bytes) {
+bool Traffic::find(const State& s, const Shape& at, const Shape& shape, int64_t& used) {
+    bool found = false;
+    for (const Line& line : s.lines) {
+        if (!(line.shape == shape)) continue;
+        int64_t step = -1;
+        bool on = true;
+        for (int i = 0; on && i < at.rank; ++i) {
+            const int64_t d = at[i] - line.at[i];
+            if (line.slope[i] == 0) { on = d == 0; continue; }
+            const int64_t k = d / line.slope[i];
+            on = d % line.slope[i] == 0 && k >= 0 && k < line.count && (step < 0 || step == k);
+            step = k;
+        }
+        if (!on) continue;
+        used = found ? std::max(used, line.used + step * line.incoming) : line.used + step * line.incoming;
+        found = true;
+    }
+    return found;
+}
+
+void Traffic::skip_moving(Id tensor, const Shape& at, const Shape& shape, const Shape& slope, int64_t count, int64_t incoming) {
     State& s = state_[tensor];
+    s.lines.push_back({moved(at, slope, 1), shape, slope, count, s.windows.at(window_key(at, shape)) + incoming, incoming});
+    for (const int64_t steps : {int64_t{1}, count}) s.in_run.add(moved(at, slope, steps), shape);
+}
+
+void Traffic::skip_fixed(Id tensor, const Shape& at, const Shape& shape, int64_t incoming) {
+    state_[tensor].windows.at(window_key(at, shape)) += incoming;
+}
+
+void Traffic::skip(Id tensor, int64_t touched, int64_t incoming) {
+    state_[tensor].touched += touched;
+    state_[tensor].last_use += incoming;
+}
+
+Box Traffic::of_others(Id tensor, int64_t run) const {
+    const State& s = state_[tensor];
+    Box box = s.before;
+    if (s.run != run) box.add(s.in_run);
+    return box;
+}
+
+int64_t Traffic::touch(Id tensor, const Shape& at, const Shape& shape, int64_t bytes, int64_t run) {
+    State& s = state_[tensor];
+    if (s.run != run) {
+        s.before.add(s.in_run);
+        s.in_run = {};
+        s.run = run;
+    }
+    s.in_run.add(at, shape);
     auto [it, added] = s.windows.try_emplace(window_key(at, shape), incoming_);
+    if (added && !s.lines.empty()) added = !find(s, at, shape, it->second);
     int64_t miss = 0;
     if (added && s.touched < bytes_[tensor]) {
         miss = std::max<int64_t>(0, std::min(bytes, bytes_[tensor] - s.touched));
