@@ -34,7 +34,8 @@ def estimates(make, *args, name="910b1", static=False, **options):
     for full in (False, True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fields = pypto.estimate(make(), *args, device=device(name, full, static), model="calibrated", **options).to_dict()
+            fields = pypto.estimate(make(), *args, device=device(name, full, static), model="calibrated",
+                                    **options).to_dict()
         fields.pop("assumed_numbers")
         fields.pop("assumptions")
         found.append(fields)
@@ -95,8 +96,8 @@ def kernel_of(loops, unroll, stitch, outer):
     return make
 
 
-LOOP = st.tuples(st.integers(0, 3), st.sampled_from([1, 3, 9, 40, 200, 333]), st.integers(1, 2), st.sampled_from(BODIES),
-                 st.sampled_from(sorted(OFFSETS)))
+LOOP = st.tuples(st.integers(0, 3), st.sampled_from([1, 3, 9, 40, 200, 333]), st.integers(1, 2),
+                 st.sampled_from(BODIES), st.sampled_from(sorted(OFFSETS)))
 SPEC = [pypto.Spec((LENGTH, COLS), F32)] * 3
 
 
