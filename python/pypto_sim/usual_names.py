@@ -58,7 +58,8 @@ USUAL: dict[str, str] = {
 }
 # operations without an equivalent name that `pypto-sim ops --torch` writes out
 WRITTEN_OUT = frozenset({"gelu", "silu", "swish", "glu", "layer_norm", "linear", "mean", "masked_fill", "stack",
-                         "chunk", "split", "roll", "repeat", "tile", "repeat_interleave", "sort", "embedding"})
+                         "chunk", "split", "roll", "repeat", "tile", "repeat_interleave", "sort", "embedding",
+                         "scaled_dot_product_attention"})
 # of a tensor only; {} is the tensor
 OF_TENSOR: dict[str, str] = {
     "T": "{}.transpose(-1, -2), or a_trans / b_trans of matmul", "mT": "{}.transpose(-1, -2)",

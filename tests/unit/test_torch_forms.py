@@ -15,7 +15,8 @@ from pypto_sim.torch_forms.base import plain
 TOOL = runpy.run_path(str(Path(__file__).resolve().parents[2] / "tools" / "make_torch_docs.py"))
 WANTED = """nn.GELU nn.Linear nn.Embedding softmax sigmoid silu layer_norm rms_norm mean repeat repeat_interleave
 masked_fill where topk cat chunk split stack cumsum roll squeeze glu matmul bmm transpose gather index_select
-arange tril triu clamp rsqrt relu tanh argmax sort""".split()
+arange tril triu clamp rsqrt relu tanh argmax sort nn.Conv1d nn.Conv2d F.conv3d scaled_dot_product_attention
+causal_attention""".split()
 
 
 def run(form, profile, folder):

@@ -40,6 +40,11 @@ def positive(*shape: int) -> Sample:
     return Sample(shape, "FP32", f"rng.uniform(0.5, 2, {list(shape)}).astype(np.float32)")
 
 
+def whole(*shape: int) -> Sample:
+    """fp32, whole numbers in [-4, 4): sums of many products are exact in any order."""
+    return Sample(shape, "FP32", f"rng.integers(-4, 4, {list(shape)}).astype(np.float32)")
+
+
 def ints(below: int, *shape: int) -> Sample:
     """int32 in [0, below)."""
     return Sample(shape, "INT32", f"rng.integers(0, {below}, {list(shape)}).astype(np.int32)")
