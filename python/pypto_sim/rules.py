@@ -161,7 +161,7 @@ define("shape.rank_differs", "The operands must have equal ranks.", lenient="war
 _always("shape.empty", "A tensor operand has no elements.", errors.ShapeError)
 _always("shape.count", "A tensor or an axis has more than INT32_MAX elements.", errors.ShapeError)
 _always("shape.dim", "An axis number is out of range.", errors.ShapeError)
-define("shape.dynamic", "A dynamic (-1) axis reaches an operation that needs static sizes.", lenient="off",
+define("shape.dynamic", "A dynamic (-1) axis reaches an operation that needs static sizes.", lenient="warn",
        v0_2="error", master="error", guide="error", error=errors.ShapeError, source=_API + "; " + _GUIDE)
 _always("shape.mismatch", "Shapes or values of the operands do not fit each other.", errors.ShapeError)
 define("format.nz", "Only matrix products and plain data movement take NZ tensors.", lenient="error", v0_2="off",

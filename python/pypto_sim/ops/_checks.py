@@ -88,16 +88,17 @@ class Check:
         return value
 
     def static(self, arg: str, value: Tensor) -> None:
-        """Static sizes where the profile asks for them: 0.2 lets sum pass, the guide elementwise operations."""
-        profile, cost = self.session.config.profile, self.spec.cost
-        if profile == "lenient" or cost is Cost.VIEW or all(isinstance(n, int) for n in value.shape):
+        """Static sizes where the profile asks for them: 0.2, and so lenient, lets sum pass, the guide elementwise
+        operations."""
+        profile, cost, axes = self.session.config.profile, self.spec.cost, value.axes
+        if axes is None or cost is Cost.VIEW:
             return
-        if (self.spec.name, arg) in PAGED and all(isinstance(n, int) for n in value.shape[1:]):
+        if all(isinstance(n, int) for n in (axes[1:] if (self.spec.name, arg) in PAGED else axes)):
             return
         reduces = cost in (Cost.VEC_REDUCE, Cost.VEC_SORT, Cost.CUBE) or self.spec.name in REDUCING_COMPOSITES
-        if (profile == "guide" and not reduces) or (profile == "0.2" and self.spec.name == "sum"):
+        if (profile == "guide" and not reduces) or (profile in ("0.2", "lenient") and self.spec.name == "sum"):
             return
-        self.rule("shape.dynamic", f"`{arg}` has a dynamic axis: `has invalid shape value: -1`. "
+        self.rule("shape.dynamic", f"`{arg}` has a dynamic axis, which PyPTO refuses (`has invalid shape value: -1`). "
                                    "Loop over that axis and view blocks of a fixed size")
 
     def rank(self, arg: str, shape: Sequence[int], ranks: tuple[int, int] | None = None) -> None:
