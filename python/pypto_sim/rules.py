@@ -232,6 +232,8 @@ define("loop.rebound_name", "A name rebound in a loop is carried to the next ite
        lenient="warn", v0_2="error", master="off", guide="warn", error=errors.PyptoRuntimeError, source=_API)
 _lenient_warns("output.unwritten", "An output argument is rebound or never written.", errors.PyptoRuntimeError,
                v0_2="warn", master="warn", guide="warn")
+_lenient_warns("output.partly_written", "A part of an output that the kernel never reads is never written; checked "
+               "under poison='trace'.", errors.PyptoRuntimeError, _DESIGN, v0_2="warn", master="warn", guide="warn")
 _always("read.unwritten", "A tensor is read before anything was written to it.", errors.PyptoRuntimeError)
 _always("kernel.return_value", "A kernel returns a value: results are written through parameters.",
         errors.PyptoValueError)

@@ -20,6 +20,7 @@ from ..trace.tiles import Scope
 from .annotations import rebound_parameters
 from .arrays import Argument
 from .compiled import Compiled, core_args, handles, present, stepped_loops
+from .coverage import describe, unwritten
 
 POISON = {"off": 0, "check": 1, "trace": 2}
 MAX_KEPT_BYTES = 256 << 20        # of arguments that are read and written, kept for the poison check
@@ -210,7 +211,8 @@ def fresh(exc: Exception) -> Exception:
 
 def _step(call: Call, memory: Sequence[Any], last: LastRun) -> tuple[Container[int], Container[int]]:
     """Returns the numbers of the arguments that were read and written."""
-    kept = _copies(dict(enumerate(a.array for a in present(call.arguments)))) if call.config.poison == "check" else {}
+    poison = call.config.poison
+    kept = {} if poison == "off" else _copies(dict(enumerate(a.array for a in present(call.arguments))))
     builder = Builder(call.config.numerics, core_args(call.arguments))
     stepper = stepped(call, getattr(watchers, "stepper", None) or Stepper, memory, builder)
     last.program = builder.program
@@ -223,9 +225,10 @@ def _step(call: Call, memory: Sequence[Any], last: LastRun) -> tuple[Container[i
         builder.program.finish()
     _check_outputs(call, stepper.written, stepper.read, last)
     candidates = stepper.machine.candidates()
-    if call.config.poison == "trace":
+    if poison == "trace":
         _report_poison(call, candidates, last)
-    elif call.config.poison == "check" and candidates:
+        _check_coverage(call, kept, stepper, last)
+    elif poison == "check" and candidates:
         _check_poison(call, kept, candidates, last)
     return stepper.read, stepper.written
 
@@ -256,6 +259,22 @@ def _check_poison(call: Call, kept: dict[int, np.ndarray] | None, candidates: Se
                             clamps(call.config))
     machine.run()
     _report_poison(call, machine.candidates(), last)
+
+
+def _check_coverage(call: Call, kept: dict[int, np.ndarray] | None, stepper: Stepper, last: LastRun) -> None:
+    """Rule output.partly_written: elements of an output that the launch never wrote."""
+    code = call.function.__code__
+    line = f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
+    if kept is None:
+        finding(last.warnings, call.config, "poison.unchecked", "the arguments are too large to look for elements that "
+                "are never written", line, call.kernel)
+        return
+    arguments = present(call.arguments)
+    found = unwritten(last.program, arguments, [kept[n] for n in range(len(arguments))], stepper.read, stepper.written,
+                      clamps(call.config))
+    if found:                                   # one finding: they share the line
+        finding(last.warnings, call.config, "output.partly_written", "; ".join(describe(*one) for one in found), line,
+                call.kernel)
 
 
 def _report_poison(call: Call, candidates: Sequence[Any], last: LastRun) -> None:
