@@ -29,6 +29,7 @@ int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
         auto [it, added] = known_.try_emplace(std::move(key), static_cast<int32_t>(leaves_.size()));
         if (!added) return it->second;
         Leaf leaf = build_leaf(g, one, false);
+        leaf.note = note_of(g, one, block, program_);
         schedule_leaf(leaf, block, program_, chip_);
         leaf.repeats = tiles - 1;
         for (auto field : {&Leaf::gm_read, &Leaf::gm_write, &Leaf::spill_bytes})
