@@ -26,6 +26,8 @@ class Program:
     def tensor(self, dtype: int, shape: Sequence[int], arg_index: int = -1, name: str = "") -> int: ...
     def extents(self, tensor: int, valid: Sequence[int]) -> None:
         """Expressions of a result's valid extents; without them it is valid all over. Read by the plan only."""
+    def carries(self, tensor: int, axis: int, slot: int) -> None:
+        """Scalar that holds the valid extent of a local on one axis, whenever it is written; set by the plan only."""
     def const(self, value: int) -> int: ...
     def expr(self, op: int, a: int, b: int = -1) -> int: ...          # ExprOp code
     def scalar(self, kind: int) -> tuple[int, int]: ...               # new INDEX (1) or LOAD (2): (slot, expr id)

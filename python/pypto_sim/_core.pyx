@@ -104,6 +104,7 @@ cdef extern from "npu_core/program/builder.h" namespace "npu" nogil:
         cbool finished()
         int32_t tensor(int dtype, const vector[int64_t]& shape, int arg_index, string name) except +
         void extents(int32_t t, const vector[int32_t]& valid) except +
+        void carries(int32_t t, int axis, int32_t slot) except +
         int32_t constant(int64_t value) except +
         int32_t expr(int op, int32_t a, int32_t b) except +
         pair[int32_t, int32_t] scalar(int kind) except +
@@ -295,6 +296,10 @@ cdef class Program:
         """Valid extents of a result, which differ from its shape or may do so; read by the cost models only."""
         cdef vector[int32_t] v = valid
         self.builder.get().extents(tensor, v)
+
+    def carries(self, int32_t tensor, int axis, int32_t slot):
+        """Scalar that holds the valid extent of a local on one axis, whenever it is written; set by the plan only."""
+        self.builder.get().carries(tensor, axis, slot)
 
     def const(self, int64_t value):
         return self.builder.get().constant(value)

@@ -16,6 +16,11 @@ NUMERICS = {"current": 0, "0.2.0": 1}
 Shape = tuple[int, ...]
 
 
+def carried_extent(tensor: str, axis: int) -> str:
+    """Name of the valid extent that a local tensor of the trace brings along from earlier iterations."""
+    return f"{tensor}#{axis}"
+
+
 class Builder:
     """A Program under construction: hands out ids and keeps equal lines, labels, tiles and expressions once."""
 
@@ -89,6 +94,7 @@ class Lowering:
         self.b, self.p = builder, builder.program
         self.tensors: dict[str, int] = dict(zip(arg_keys, builder.args, strict=True))
         self.names: dict[str, int] = {}      # loop indices and loaded elements -> expression id
+        self.carried: dict[tuple[int, str], int] = {}    # (tensor, axis) -> expression of the extent it brings along
         self.unknown: int | None = None      # expression without a value
         self.traps: list[tuple[str, ...]] = []
 
@@ -111,8 +117,8 @@ class Lowering:
 
     def _extent(self, k: Key) -> int:
         try:
-            return self.b.expr(k, self.names)
-        except KeyError:                     # what a loop carries round, or of a loop that is over
+            return self.b.expr(k, _Extents(self))
+        except KeyError:                     # of a loop that is over
             if self.unknown is None:
                 self.unknown = self.p.scalar(LOAD)[1]
             return self.unknown
@@ -169,6 +175,24 @@ class Lowering:
     def _trap(self, *item) -> None:
         self.p.trap(len(self.traps), self.b.line(item[2]))
         self.traps.append(item)
+
+
+class _Extents(dict[str, int]):
+    """Names of a Lowering, and the extents that locals bring along."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        super().__init__(lowering.names)
+        self.of = lowering
+
+    def __missing__(self, name: str) -> int:
+        key, mark, axis = name.rpartition("#")
+        tensor = self.of.tensors[key] if mark else self.of.tensors[name]
+        carried = self.of.carried.get((tensor, axis))
+        if carried is None:
+            slot, carried = self.of.p.scalar(LOAD)
+            self.of.p.carries(tensor, int(axis), slot)
+            self.of.carried[tensor, axis] = carried
+        return carried
 
 
 def lower(tree: Sequence[Any], numerics: str, args: Sequence[tuple[Shape, int, str]],

@@ -16,6 +16,7 @@ from ..errors import HandleError, PyptoValueError
 from ..registry import OpSpec
 from ..rules import RULES, Finding
 from .feasible import implied, outcomes
+from .lower import carried_extent
 from .loops import Loop, concrete
 from .scalar import SymbolicScalar, key, known, leaf, leaves, lin, resolved, text_of, value_of
 from .session import Session, inside_package
@@ -277,7 +278,7 @@ class Tracer(Session):
         at = self.stack.index(dst.home) + 1
         ghost = Body(self.stack[at].loop, "ghost", (), ())
         self.shared.bodies.add(ghost)
-        dst.valid = tuple(leaf("i", f"valid of {dst.name or dst.key}", ghost) for _ in valid)
+        dst.valid = tuple(leaf("i", carried_extent(dst.key, axis), ghost) for axis in range(len(valid)))
         for body in self.stack[at:]:
             body.retrace = True
 

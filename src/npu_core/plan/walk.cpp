@@ -174,6 +174,14 @@ private:
     void hold(Id t, bool partial, const Shape& valid) {
         if (partial || p_.tensors[t].extents != NONE) held_[t] = partial ? valid : p_.tensors[t].shape;
         else if (!held_.empty()) held_.erase(t);
+        carry(t, partial ? valid : p_.tensors[t].shape);
+    }
+    void carry(Id t, const Shape& valid) {
+        for (const CarriedExtent& c : p_.carried)
+            if (c.tensor == t) {
+                scalars_.set_index(c.slot, valid[c.axis]);
+                ++version_;
+            }
     }
     void mix_valid(const Shape& valid) {
         partial_ = true;
@@ -184,7 +192,9 @@ private:
         for (int i = 0; i < op.outs.count; ++i) {
             const Id t = p_.id_at(op.outs)[i];
             if (!held_.empty()) held_.erase(t);
-            if (!made_valid(t, valid)) continue;
+            const bool partial = made_valid(t, valid);
+            if (!p_.carried.empty()) carry(t, partial ? valid : p_.tensors[t].shape);
+            if (!partial) continue;
             Visit& v = visits_.back();
             if (v.valid == NONE) {
                 v.valid = static_cast<Id>(valids_.shapes.size());
@@ -266,6 +276,7 @@ private:
                     slot_valid(item.b);
                     Shape valid;
                     const bool partial = valid_now(item.b, valid);
+                    if (!partial) valid = p_.tensors[item.b].shape;
                     hold(item.a, partial, valid);
                     scalars_.written(item.a);
                     break;

@@ -81,6 +81,13 @@ void Builder::extents(Id t, const std::vector<Id>& valid) {
     p_.tensors[t].extents = it->second;
 }
 
+void Builder::carries(Id t, int axis, Id slot) {
+    check_tensor(t);
+    check_slot(slot);
+    if (!inside(axis, static_cast<size_t>(p_.tensors[t].shape.rank))) refuse("a carried extent of an axis that is not there");
+    p_.carried.push_back({t, axis, slot});
+}
+
 Id Builder::push_expr(Expr e) {
     p_.exprs.push_back(e);
     return static_cast<Id>(p_.exprs.size() - 1);

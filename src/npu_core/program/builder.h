@@ -35,6 +35,7 @@ class Builder {
 
     Id tensor(int dtype, const std::vector<int64_t>& shape, int arg_index, std::string name);
     void extents(Id t, const std::vector<Id>& valid);
+    void carries(Id t, int axis, Id slot);
     Id constant(int64_t value);
     Id expr(int op, Id a, Id b);
     std::pair<Id, Id> scalar(int kind);  // (slot, expression)

@@ -48,6 +48,8 @@ struct TensorInfo {
     bool global() const { return kind == TensorKind::ARG || alias != NONE; }
 };
 
+struct CarriedExtent { Id tensor; int axis; Id slot; };   // scalar slot that holds a valid extent of a local; plan only
+
 // cube: m0 m1 k0 kA1 kB1 n0 n1
 struct TileInfo { std::vector<int64_t> vec; std::vector<int64_t> cube; bool split_k = false; };
 
@@ -108,6 +110,7 @@ struct Program {
     std::vector<Body> bodies;           // bodies[0] is the kernel
     std::vector<Id> ids;                // pool: tensor and expression ids
     std::vector<Span> extents;          // expressions per axis, each combination once
+    std::vector<CarriedExtent> carried;
     std::vector<int64_t> ints;          // pool
     std::vector<double> floats;         // pool
     std::vector<TileInfo> tiles;
