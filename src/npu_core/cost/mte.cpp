@@ -71,22 +71,36 @@ Cycles Calibrated::move(const plan::Leaf& leaf, const plan::LeafOp& op) const {
     const plan::LeafTensor &from = leaf.tensors[op.in[0]], &to = leaf.tensors[op.out[0]];
     const double local = static_cast<double>(plan::bytes_of(to.exact, to.dtype));
     // Runs of a strided copy are rounded up: a fractal load to L1 pays whole lines, UB copies whole blocks.
-    auto burst_bytes = [&](int64_t unit) {
-        if (op.row_bytes == 0) return static_cast<double>(plan::round_up(op.gm_bytes, unit));
-        return static_cast<double>(op.gm_bytes / op.row_bytes * plan::round_up(op.row_bytes, unit));
+    struct Runs { int64_t bytes, row; };
+    auto burst_bytes_of = [](const Runs& r, int64_t unit) {
+        if (r.row == 0) return static_cast<double>(plan::round_up(r.bytes, unit));
+        return static_cast<double>(r.bytes / r.row * plan::round_up(r.row, unit));
+    };
+    const Runs runs{op.gm_bytes, op.row_bytes};
+    auto burst_bytes = [&](int64_t unit) { return burst_bytes_of(runs, unit); };
+    // Cut columns make runs out of one piece: never dearer than the whole tile.
+    auto whole_tile = [&](const plan::LeafTensor& local, const plan::LeafTensor& gm, DType type) -> Runs {
+        const Shape& tile = local.tile;
+        if (op.spill || tile == local.exact || tile.rank == 0) return runs;
+        const int last = tile.rank - 1;
+        const int64_t row = tile[last] * dtype_size_bytes(type);
+        return {plan::bytes_of(tile, type), gm.tile.rank != tile.rank || gm.tile[last] == tile[last] ? 0 : row};
     };
     switch (op.code) {
         case Code::COPY_IN: case Code::TRANSPOSE_MOVEIN: {
             const bool l1 = to.mem == plan::Mem::L1;
-            const double bytes = burst_bytes(l1 ? 64 : 32);
-            double busy = bytes / (l1 ? l1_rate_ : ub_rate_);
-            // a load into fractals takes a row at a time
-            if (l1 && op.row_bytes > 0) busy = std::max(busy, static_cast<double>(op.gm_bytes / op.row_bytes) * nd_row_);
+            auto load = [&](const Runs& r) {
+                const double busy = burst_bytes_of(r, l1 ? 64 : 32) / (l1 ? l1_rate_ : ub_rate_);
+                // a load into fractals takes a row at a time
+                return l1 && r.row > 0 ? std::max(busy, static_cast<double>(r.bytes / r.row) * nd_row_) : busy;
+            };
+            const double busy = std::min(load(runs), load(whole_tile(to, from, to.dtype)));
             return {whole(busy), whole(l1 ? cube_first_byte_ : first_byte_), whole(dma_fixed_)};
         }
         case Code::COPY_OUT: case Code::TRANSPOSE_MOVEOUT: {
             const bool cube = from.mem == plan::Mem::L0C;
-            double bytes = cube ? static_cast<double>(op.gm_bytes) : burst_bytes(32);
+            double bytes = cube ? static_cast<double>(op.gm_bytes)
+                                : std::min(burst_bytes(32), burst_bytes_of(whole_tile(from, to, to.dtype), 32));
             // 950: the rate was measured on results of two bytes; what limits it is the four-byte sums that leave L0C.
             if (cube && is_950_) bytes = static_cast<double>(plan::bytes_of(from.exact, DType::F32)) / 2;
             return {whole(bytes / (cube ? fix_rate_ : ub_out_rate_)), 0, whole(write_tail_)};

@@ -105,20 +105,21 @@ void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std
         } else if (op.mm != NONE) {
             const Matmul& m = g.matmuls[op.mm];
             const int64_t size = dtype_size_bytes(m.in);
-            auto run = [&](Id t, const Shape& window, bool k_last, int64_t k_step) {   // of one load into L1
-                const Shape& all = g.tensors[t].shape;
-                const int64_t length = k_last ? std::min(k_step, window[1]) : window[1];
-                return all.rank == 2 && length == all[1] ? 0 : length * size;
+            // Length of the runs of one load into L1; columns that are not valid do not cut what lies in one piece.
+            auto run = [&](Id t, int64_t columns, const Shape& window, bool k_last, int64_t k_step) {
+                auto length = [&](int64_t all) { return k_last ? std::min(k_step, all) : all; };
+                const Shape& gm = g.tensors[t].shape;
+                return gm.rank == 2 && length(columns) == gm[1] ? 0 : length(window[1]) * size;
             };
             size_t next = 0;
             if (m.a_direct) {
                 const Shape a = m.a_trans ? two(m.valid_k, m.valid_m) : two(m.valid_m, m.valid_k);
-                add(reads, op.in[next], m.a_at, a, m.a_dyn, false, a.count() * size, run(op.in[next], a, !m.a_trans, m.k_l1a));
+                add(reads, op.in[next], m.a_at, a, m.a_dyn, false, a.count() * size, run(op.in[next], m.a_trans ? m.m : m.k, a, !m.a_trans, m.k_l1a));
             }
             next += m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
             if (m.b_direct) {
                 const Shape b = m.b_trans ? two(m.valid_n, m.valid_k) : two(m.valid_k, m.valid_n);
-                add(reads, op.in[next], m.b_at, b, m.b_dyn, false, b.count() * size, run(op.in[next], b, m.b_trans, m.k_l1b));
+                add(reads, op.in[next], m.b_at, b, m.b_dyn, false, b.count() * size, run(op.in[next], m.b_trans ? m.k : m.n, b, m.b_trans, m.k_l1b));
             }
             next += m.b_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1b));
             if (m.bias) {
