@@ -21,7 +21,8 @@ enum class Form : uint8_t { NONE, ELEMENT, ROW_REDUCE, COLUMN_REDUCE };
 struct Member {
     Form form = Form::NONE;
     int32_t level = 0;             // functions that must have ended before
-    int64_t rows = 0, cols = 0;
+    int64_t rows = 0, cols = 0;              // index space: the tile
+    int64_t valid_rows = 0, valid_cols = 0;  // what of it is valid
     double interval = 0, latency = 0;
 };
 
@@ -95,8 +96,10 @@ void Calibrated::fuse(const plan::Leaf& leaf, std::vector<Cycles>& out) const {
                     m.latency = latency * times * code.passes;
                 }
             }
-            space_of(leaf.tensors[m.form == Form::ELEMENT ? op.out[0] : op.in[0]].exact, m.rows, m.cols);
-            if (m.rows * m.cols == 0) m.form = Form::NONE;   // outside the valid region
+            const plan::LeafTensor& space = leaf.tensors[m.form == Form::ELEMENT ? op.out[0] : op.in[0]];
+            space_of(space.tile, m.rows, m.cols);
+            space_of(space.exact, m.valid_rows, m.valid_cols);
+            if (m.valid_rows * m.valid_cols == 0) m.form = Form::NONE;   // outside the valid region
         }
         for (int32_t t : op.in) {
             const int32_t p = producer[t];
@@ -133,11 +136,14 @@ void Calibrated::fuse(const plan::Leaf& leaf, std::vector<Cycles>& out) const {
         if (ops.size() < 2) continue;
         double intervals = 0, latency = 0;
         int64_t loads = 0, stores = 0, size = 2;
+        int64_t rows_run = 0, cols_run = 0;
         bool by_row = false;
         std::map<int32_t, char> loaded;
         for (int32_t i : ops) {
             const plan::LeafOp& op = leaf.ops[i];
             const Member& m = members[i];
+            rows_run = std::max(rows_run, m.valid_rows);
+            cols_run = std::max(cols_run, m.valid_cols);
             intervals += m.interval;
             latency += m.latency;
             by_row = by_row || m.form == Form::ROW_REDUCE;
@@ -147,7 +153,7 @@ void Calibrated::fuse(const plan::Leaf& leaf, std::vector<Cycles>& out) const {
                 const bool inside = p >= 0 && members[p].form != Form::NONE && root_of(parent, p) == root;
                 if (!inside) {
                     int64_t rows, cols;
-                    space_of(x.exact, rows, cols);
+                    space_of(x.tile, rows, cols);
                     if (cols == 1 && m.cols > 1) by_row = true;      // one element per row, broadcast as it is loaded
                     else if (in_ub(leaf, t) && loaded.try_emplace(t, 1).second) ++loads;
                 }
@@ -161,11 +167,13 @@ void Calibrated::fuse(const plan::Leaf& leaf, std::vector<Cycles>& out) const {
         const double per_register = std::max({intervals / issue_ports, static_cast<double>(loads) / load_ports,
                                               static_cast<double>(stores) / store_ports, 1.0});
         double busy = barrier_;
+        auto registers = [&](int64_t elements) { return static_cast<double>(plan::ceil_div(elements * size, 256)); };
         if (by_row) {
-            const double registers = std::ceil(static_cast<double>(m.cols * size) / 256.0);
-            busy += static_cast<double>(m.rows) * (per_register * registers + d_["vector_vf.tadd_fp32_2d.1"]);
-        } else {
-            busy += per_register * std::ceil(static_cast<double>(m.rows * m.cols * size) / 256.0);
+            busy += static_cast<double>(rows_run) * (per_register * registers(cols_run) + d_["vector_vf.tadd_fp32_2d.1"]);
+        } else if (cols_run == m.cols) {
+            busy += per_register * registers(rows_run * cols_run);
+        } else {   // cut columns leave gaps: row by row, never more than whole rows
+            busy += per_register * std::min(static_cast<double>(rows_run) * registers(cols_run), registers(rows_run * m.cols));
         }
         const double head = std::max(0.0, d_["latency.vf_call_fixed_cycles"] + latency - barrier_);
         double given = 0;

@@ -64,7 +64,7 @@ void Launch::prepare(Planned& planned) {
             for (const Access& a : write ? root.writes[t] : root.reads[t]) {
                 const External& e = root.externals[a.external];
                 (write ? planned.tensors[e.tensor].write : planned.tensors[e.tensor].read) += a.bytes;
-                if (e.argument && !settings_.warm) planned.touches.push_back({&a, e.tensor, static_cast<int32_t>(t), write});
+                if (e.argument && !settings_.warm && a.valid.count() > 0) planned.touches.push_back({&a, e.tensor, static_cast<int32_t>(t), write});
                 if (write && !e.argument && slots_.insert(e.tensor).second)
                     totals_.slots += bytes_of(p_.tensors[e.tensor].shape, p_.tensors[e.tensor].dtype);
             }
@@ -136,7 +136,7 @@ void Launch::touch(const Planned& planned, std::vector<Miss>& misses) {
         if (!t.write && traffic_.written(t.tensor)) continue;
         const Access& a = *t.access;
         const int64_t bytes = a.unknown_rows && !t.write ? traffic_.random_touch(t.tensor, a.bytes)
-                                                         : traffic_.touch(t.tensor, place(a), a.shape, a.bytes, run_.id);
+                                                         : traffic_.touch(t.tensor, place(a), a.valid, a.bytes, run_.id);
         if (bytes == 0) continue;
         if (t.write) {
             const int64_t kept = std::max<int64_t>(0, std::min(bytes, settings_.absorbed_bytes - totals_.hbm_write));

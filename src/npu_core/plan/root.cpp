@@ -67,14 +67,15 @@ using machine::Task;
 // Windows of arguments and slots that a sub-graph touches.
 void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std::vector<Access>& writes) {
     std::set<std::vector<int64_t>> seen;
-    auto add = [&](std::vector<Access>& list, Id tensor, const Shape& at, const Shape& shape, Id dyn, bool unknown, int64_t bytes,
-                   int64_t row_bytes = 0) {
+    auto add = [&](std::vector<Access>& list, Id tensor, const Shape& at, const Shape& shape, const Shape& valid, Id dyn, int64_t bytes,
+                   int64_t row_bytes = 0, bool unknown = false) {
         const Id external = g.raws[g.tensors[tensor].raw].external;
-        if (external == NONE || (!unknown && shape.count() == 0)) return;
+        if (external == NONE) return;
         std::vector<int64_t> key{&list == &reads, external, dyn, unknown};
-        for (int i = 0; i < shape.rank; ++i) { key.push_back(at[i]); key.push_back(shape[i]); }
+        for (int i = 0; i < shape.rank; ++i)
+            for (int64_t v : {at[i], shape[i], valid[i]}) key.push_back(v);
         if (!unknown && !seen.insert(key).second) return;
-        list.push_back({external, unknown, at, shape, dyn, bytes, row_bytes});
+        list.push_back({external, unknown, at, shape, valid, dyn, bytes, row_bytes});
     };
     auto two = [](int64_t a, int64_t b) {
         Shape t = zeros(2);
@@ -86,45 +87,48 @@ void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std
         const Op& op = g.ops[id];
         if (op.code == Code::COPY_IN || op.code == Code::TRANSPOSE_MOVEIN) {
             const Shape& valid = g.valid_of(op.out[0]);
-            add(reads, op.in[0], op.at, valid, op.dyn, false, bytes_of(valid, g.tensors[op.out[0]].dtype));
+            const Tensor& t = g.tensors[op.out[0]];
+            add(reads, op.in[0], op.at, t.shape, valid, op.dyn, bytes_of(valid, t.dtype));
         } else if (op.code == Code::COPY_OUT) {
             const Shape& valid = g.valid_of(op.in[0]);
-            add(writes, op.out[0], op.at, valid, op.dyn, false, bytes_of(valid, g.tensors[op.out[0]].dtype));
+            add(writes, op.out[0], op.at, g.tensors[op.in[0]].shape, valid, op.dyn, bytes_of(valid, g.tensors[op.out[0]].dtype));
         } else if (op.code == Code::RESHAPE) {
             const Tensor& t = g.tensors[op.in[0]];
-            if (t.mem == Mem::GM) add(reads, op.in[0], zeros(t.shape.rank), t.shape, NONE, false, 0);
+            if (t.mem == Mem::GM) add(reads, op.in[0], zeros(t.shape.rank), t.shape, t.shape, NONE, 0);
         } else if (op.code == Code::GATHER) {
-            const Tensor &t = g.tensors[op.out[0]], &index = g.tensors[op.in[1]];
+            const Tensor &t = g.tensors[op.out[0]], &index = g.tensors[op.in[1]], &table = g.tensors[op.in[0]];
             const Shape& picked = g.valid_of(op.in[1]);
-            add(reads, op.in[0], zeros(g.tensors[op.in[0]].shape.rank), g.tensors[op.in[0]].shape, NONE, true,
-                bytes_of(g.valid_of(op.out[0]), t.dtype));
-            add(reads, op.in[1], index.offset, picked, NONE, false, bytes_of(picked, index.dtype));
+            add(reads, op.in[0], zeros(table.shape.rank), table.shape, table.shape, NONE, bytes_of(g.valid_of(op.out[0]), t.dtype), 0, true);
+            add(reads, op.in[1], index.offset, index.shape, picked, NONE, bytes_of(picked, index.dtype));
         } else if (op.code == Code::INDEX_OUTCAST || op.code == Code::TRANSPOSE_MOVEOUT) {
             const Tensor& t = g.tensors[op.out[0]];
-            add(writes, op.out[0], t.offset, t.shape, NONE, false, bytes_of(t.shape, t.dtype));
+            const Shape& valid = g.valid_of(op.out[0]);
+            add(writes, op.out[0], t.offset, t.shape, valid, NONE, bytes_of(valid, t.dtype));
         } else if (op.mm != NONE) {
             const Matmul& m = g.matmuls[op.mm];
             const int64_t size = dtype_size_bytes(m.in);
             // Length of the runs of one load into L1; columns that are not valid do not cut what lies in one piece.
-            auto run = [&](Id t, int64_t columns, const Shape& window, bool k_last, int64_t k_step) {
-                auto length = [&](int64_t all) { return k_last ? std::min(k_step, all) : all; };
+            auto run = [&](Id t, const Shape& window, const Shape& valid, bool k_last, int64_t k_step) {
+                auto length = [&](const Shape& s) { return k_last ? std::min(k_step, s[1]) : s[1]; };
                 const Shape& gm = g.tensors[t].shape;
-                return gm.rank == 2 && length(columns) == gm[1] ? 0 : length(window[1]) * size;
+                return gm.rank == 2 && length(window) == gm[1] ? 0 : length(valid) * size;
+            };
+            auto load = [&](Id t, const Shape& at, int64_t rows, int64_t columns, int64_t valid_rows, int64_t valid_columns, bool k_last,
+                            int64_t k_step, Id dyn) {
+                const Shape window = two(rows, columns), valid = two(valid_rows, valid_columns);
+                add(reads, t, at, window, valid, dyn, valid.count() * size, run(t, window, valid, k_last, k_step));
             };
             size_t next = 0;
-            if (m.a_direct) {
-                const Shape a = m.a_trans ? two(m.valid_k, m.valid_m) : two(m.valid_m, m.valid_k);
-                add(reads, op.in[next], m.a_at, a, m.a_dyn, false, a.count() * size, run(op.in[next], m.a_trans ? m.m : m.k, a, !m.a_trans, m.k_l1a));
-            }
+            if (m.a_direct && m.a_trans) load(op.in[next], m.a_at, m.k, m.m, m.valid_k, m.valid_m, false, m.k_l1a, m.a_dyn);
+            else if (m.a_direct) load(op.in[next], m.a_at, m.m, m.k, m.valid_m, m.valid_k, true, m.k_l1a, m.a_dyn);
             next += m.a_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1a));
-            if (m.b_direct) {
-                const Shape b = m.b_trans ? two(m.valid_n, m.valid_k) : two(m.valid_k, m.valid_n);
-                add(reads, op.in[next], m.b_at, b, m.b_dyn, false, b.count() * size, run(op.in[next], m.b_trans ? m.k : m.n, b, m.b_trans, m.k_l1b));
-            }
+            if (m.b_direct && m.b_trans) load(op.in[next], m.b_at, m.n, m.k, m.valid_n, m.valid_k, true, m.k_l1b, m.b_dyn);
+            else if (m.b_direct) load(op.in[next], m.b_at, m.k, m.n, m.valid_k, m.valid_n, false, m.k_l1b, m.b_dyn);
             next += m.b_direct ? 1 : static_cast<size_t>(ceil_div(m.k, m.k_l1b));
             if (m.bias) {
                 const Tensor& t = g.tensors[op.in[next]];
-                add(reads, op.in[next], m.bias_at, two(1, m.valid_n), m.bias_dyn, false, m.valid_n * dtype_size_bytes(t.dtype));
+                const Shape valid = two(1, m.valid_n);
+                add(reads, op.in[next], m.bias_at, two(1, m.n), valid, m.bias_dyn, bytes_of(valid, t.dtype));
             }
         }
     }

@@ -15,7 +15,8 @@ namespace npu::plan {
 struct Access {           // window of an argument or slot
     Id external;          // index of Block::externals
     bool unknown_rows = false;   // rows picked by an index tensor: anywhere in the tensor
-    Shape at, shape;
+    Shape at, shape;             // edges follow it: the runtime knows no valid extents
+    Shape valid;                 // what moves
     Id dyn = NONE;
     int64_t bytes = 0;
     int64_t row_bytes = 0;       // length of its contiguous runs where they end before the next one starts, 0 for one run
