@@ -16,8 +16,8 @@ from ..errors import HandleError, PyptoValueError
 from ..registry import OpSpec
 from ..rules import RULES, Finding
 from .feasible import implied, outcomes
-from .lower import carried_extent
 from .loops import Loop, concrete
+from .lower import carried_extent
 from .scalar import SymbolicScalar, key, known, leaf, leaves, lin, resolved, text_of, value_of
 from .session import Session, inside_package
 from .source import Site, carried_names, leaves_early

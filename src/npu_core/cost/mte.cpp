@@ -84,7 +84,7 @@ Cycles Calibrated::move(const plan::Leaf& leaf, const plan::LeafOp& op) const {
         if (op.spill || tile == local.exact || tile.rank == 0) return runs;
         const int last = tile.rank - 1;
         const int64_t row = tile[last] * dtype_size_bytes(type);
-        return {plan::bytes_of(tile, type), gm.tile.rank != tile.rank || gm.tile[last] == tile[last] ? 0 : row};
+        return {plan::bytes_of(tile, type), gm.tile.rank != tile.rank || gm.tile[last] <= tile[last] ? 0 : row};
     };
     switch (op.code) {
         case Code::COPY_IN: case Code::TRANSPOSE_MOVEIN: {

@@ -111,7 +111,7 @@ void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std
             auto run = [&](Id t, const Shape& window, const Shape& valid, bool k_last, int64_t k_step) {
                 auto length = [&](const Shape& s) { return k_last ? std::min(k_step, s[1]) : s[1]; };
                 const Shape& gm = g.tensors[t].shape;
-                return gm.rank == 2 && length(window) == gm[1] ? 0 : length(valid) * size;
+                return gm.rank == 2 && length(window) >= gm[1] ? 0 : length(valid) * size;
             };
             auto load = [&](Id t, const Shape& at, int64_t rows, int64_t columns, int64_t valid_rows, int64_t valid_columns, bool k_last,
                             int64_t k_step, Id dyn) {

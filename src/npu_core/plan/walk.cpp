@@ -56,7 +56,12 @@ private:
     uint32_t next_number_ = 0;
     int64_t flushed_ = 0;                    // root functions so far, empty ones too
     Patience patience_;
-    struct Extents { int64_t version = -1; Shape shape; };
+    struct Extents {
+        int64_t version = -1;
+        Shape shape;
+        Scalar scalars[MAX_RANK];
+        bool moves = false;                      // from block to block of a loop
+    };
     std::vector<Extents> extents_;               // Program::extents as last evaluated
     int64_t version_ = 0;                        // counts changes of scalars
     std::unordered_map<Id, Shape> held_;         // locals that were set to a value of which a part is valid
@@ -153,15 +158,21 @@ private:
         if (info.extents == NONE) return false;
         Extents& e = extents_[info.extents];
         if (e.version != version_) {
-            e = {version_, info.shape};
+            e.version = version_;
+            e.shape = info.shape;
+            e.moves = false;
             for (int i = 0; i < info.shape.rank; ++i) {
                 const Scalar s = scalars_.eval(p_.id_at(p_.extents[info.extents])[i]);
                 e.shape[i] = s.known ? std::max<int64_t>(s.value, 0) : UNKNOWN_BASE;
-                if (s.slope != 0) scalars_.alike_at_most(blocks_beyond(s, info.shape[i]));
+                e.scalars[i] = s;
+                e.moves = e.moves || s.slope != 0;
                 if (!s.known) notes_.assumptions.insert("valid extents that are not known before the run: their tiles cost as full tiles");
             }
         }
         valid = e.shape;
+        if (e.moves)
+            for (int i = 0; i < valid.rank; ++i)
+                if (e.scalars[i].slope != 0) scalars_.alike_at_most(blocks_beyond(e.scalars[i], info.shape[i]));
         const bool coarse = tail_keys_.size() > MOST_TAILS;
         for (int i = 0; i < valid.rank; ++i) {
             if (coarse) valid[i] = round_up(valid[i], std::max<int64_t>(1, ceil_div(info.shape[i], 16)));
