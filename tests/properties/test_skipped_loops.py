@@ -4,6 +4,7 @@ import tomllib
 import warnings
 from functools import cache
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -120,4 +121,54 @@ def test_whole_device_tasks_are_skipped(body, offset, stitch):
     loops = [(0, 3000, 1, body, offset), (500, 2000, 1, "map", "own"), (3000, 1000, 1, body, "own")]
     x = pypto.Spec((5000 * ROWS, COLS), F32)
     skipped, full = estimates(kernel_of(loops, (1,), stitch, 1), x, x, x)
+    assert skipped == full
+
+
+def tables_kernel(loops, stitch):
+    """Offsets and valid rows that integer arguments or the end of a sequence decide."""
+    def make():
+        @pypto.frontend.jit(runtime_options={"stitch_function_max_num": stitch})
+        def kernel(x: pypto.Tensor(), table: pypto.Tensor(), out: pypto.Tensor()):
+            pypto.set_vec_tile_shapes(ROWS, COLS)
+            total = pypto.tensor([ROWS, COLS], F32, "total")
+            total[:] = pypto.exp(pypto.view(x, [ROWS, COLS], [0, 0]))
+            for trips, body, length in loops:
+                for i in pypto.loop(trips):
+                    if body == "paged":
+                        y = pypto.exp(pypto.view(x, [ROWS, COLS], [table[i] * ROWS, 0]))
+                        pypto.assemble(y, [i * ROWS, 0], out)
+                    elif body == "one_page":
+                        total[:] = total + pypto.exp(pypto.view(x, [ROWS, COLS], [table[3] * ROWS, 0]))
+                    elif body == "scattered":
+                        y = pypto.exp(pypto.view(x, [ROWS, COLS], [i * ROWS, 0]))
+                        pypto.assemble(y, [table[i] * ROWS, 0], out)
+                    elif body == "branch":
+                        y = pypto.exp(pypto.view(x, [ROWS, COLS], [i * ROWS, 0]))
+                        if table[i % 2] > 3:
+                            y = y * 2.0
+                        pypto.assemble(y, [i * ROWS, 0], out)
+                    else:
+                        valid = pypto.min(pypto.max(length - i * ROWS, 0), ROWS)
+                        y = pypto.exp(pypto.view(x, [ROWS, COLS], [i * ROWS, 0], valid_shape=[valid, COLS]))
+                        if body == "ragged_carry":
+                            total[:] = total + y
+                        else:
+                            pypto.assemble(y, [i * ROWS, 0], out)
+            pypto.assemble(total, [0, 0], out)
+        return kernel
+    return make
+
+
+TABLED = ("paged", "one_page", "scattered", "branch", "ragged", "ragged_carry")
+
+
+@SAME
+@given(st.lists(st.tuples(st.sampled_from([2, 30, 150, 400]), st.sampled_from(TABLED), st.integers(0, 400 * ROWS)),
+                min_size=1, max_size=3), st.sampled_from([1, 7, 128]), st.sampled_from(["data", "none", "repeating"]))
+def test_loops_over_tables_cost_the_same(loops, stitch, data):
+    values = np.random.default_rng(len(loops)).integers(0, 600, 400)
+    table = np.tile(values[:5], 80) if data == "repeating" else values
+    integers = pypto.Spec((400,), pypto.DT_INT32) if data == "none" else table.astype(np.int32)
+    assume = {"table": 5} if data == "none" and any(body == "branch" for _, body, _ in loops) else None
+    skipped, full = estimates(tables_kernel(loops, stitch), SPEC[0], integers, SPEC[0], assume=assume)
     assert skipped == full
