@@ -35,11 +35,38 @@ void share_wave(const std::vector<Share>& wave, const DeviceTask& tasks, const s
         const double missed = std::min(1.0, static_cast<double>(w.miss) / static_cast<double>(w.read));
         const double port = static_cast<double>(leaves[t.leaf].busy[static_cast<int>(cost::Pipe::MTE2)]);
         // rows of its own, or as many as the others of the wave have on average: they share tiles
-        const double cold = std::max(static_cast<double>(t.miss_rows), part * static_cast<double>(w.rows) / cores);
+        const double cold = std::max(static_cast<double>(t.miss_rows), std::ceil(part * static_cast<double>(w.rows) / cores));
         const double rows = kind == 0 ? cold * pools.row_cycles : 0;
         const double hbm = std::max(part * pool + port * (1 - missed), port + rows);
         read_cycles[s.task] = whole(std::max(part * l2, hbm));
     }
+}
+
+void StepServer::next(const std::vector<Share>& wave, const std::vector<int64_t>& may_read, const DeviceTask& tasks,
+                      const std::vector<LeafTiming>& leaves) {
+    int64_t first[2] = {-1, -1};
+    double hbm[2] = {0, 0}, l2[2] = {0, 0};
+    for (const Share& s : wave) bytes_[s.core] = read_[s.core] = 0;
+    for (size_t i = 0; i < wave.size(); ++i) {
+        const Task& task = tasks[wave[i].task];
+        const int64_t bytes = leaves[task.leaf].read_bytes;
+        if (bytes == 0) continue;
+        const int kind = task.core == cost::Core::AIC ? 0 : 1;
+        bytes_[wave[i].core] += bytes;
+        first[kind] = first[kind] < 0 ? may_read[i] : std::min(first[kind], may_read[i]);
+        hbm[kind] += static_cast<double>(task.miss_bytes) / (kind == 0 ? pools_.hbm_cube : pools_.hbm_vector) +
+                     static_cast<double>(task.through_bytes) / pools_.hbm_write;
+        l2[kind] += static_cast<double>(bytes) / pools_.l2;
+    }
+    for (int kind = 0; kind < 2; ++kind)
+        if (first[kind] >= 0)
+            step_[kind] = {std::max(first[kind], step_[kind].begin + static_cast<int64_t>(step_[kind].cycles)), std::max(hbm[kind], l2[kind])};
+}
+
+int64_t StepServer::through(int32_t core, cost::Core type, int64_t read_bytes) {
+    const Step& step = step_[type == cost::Core::AIC ? 0 : 1];
+    read_[core] += read_bytes;
+    return step.begin + static_cast<int64_t>(step.cycles * static_cast<double>(read_[core]) / static_cast<double>(bytes_[core]));
 }
 
 namespace {
@@ -61,7 +88,10 @@ void drifted(const std::vector<Share>& wave, const DeviceTask& tasks, const std:
         const LeafTiming& leaf = leaves[tasks[s.task].leaf];
         const double l2 = std::min(static_cast<double>(leaf.read_bytes) * cores, static_cast<double>(read)) / pools.l2;
         int64_t own = leaf.busy[static_cast<int>(cost::Pipe::MTE2)];
-        if (cube) own += static_cast<int64_t>(std::ceil(std::max(static_cast<double>(tasks[s.task].miss_rows), static_cast<double>(rows) / cores) * pools.row_cycles));
+        if (cube) {
+            const int64_t cold = std::max(tasks[s.task].miss_rows, (rows + static_cast<int64_t>(wave.size()) - 1) / static_cast<int64_t>(wave.size()));
+            own += static_cast<int64_t>(std::ceil(static_cast<double>(cold) * pools.row_cycles));
+        }
         cycles[s.task] = std::max(cycles_with(leaf, own), static_cast<int64_t>(std::ceil(std::max(l2, pool))));
     }
 }

@@ -35,6 +35,25 @@ inline int64_t cycles_with(const LeafTiming& t, int64_t read_cycles) {
     return read_cycles <= t.busy[static_cast<int>(cost::Pipe::MTE2)] ? t.cycles : std::max(t.cycles, t.beside_reads + read_cycles);
 }
 
+// The pools under programs that stay on their core, cube and vector cores apart: they work off the bytes of one step after
+// another, from the moment when its first task may read. What a core reads in a step comes at the rate of all of them, in the
+// order in which its tasks run.
+class StepServer {
+public:
+    StepServer(const Pools& pools, size_t cores) : pools_(pools), bytes_(cores, 0), read_(cores, 0) {}
+    // Next step; may_read: when the reads of a task may begin, by place in the wave.
+    void next(const std::vector<Share>& wave, const std::vector<int64_t>& may_read, const DeviceTask& tasks,
+              const std::vector<LeafTiming>& leaves);
+    // When the pools are through with the reads of the core's next task of this step.
+    int64_t through(int32_t core, cost::Core type, int64_t read_bytes);
+
+private:
+    struct Step { int64_t begin = 0; double cycles = 0; };
+    const Pools& pools_;
+    std::vector<int64_t> bytes_, read_;          // of the core in this step: all, those read so far
+    Step step_[2];
+};
+
 // Cycles of every task under the AICPU (hubs: 0), from the tasks that run beside it: those next to it in the order of
 // service, as many as the chip has cores of the type, that none of them waits for by nominal times. Tasks of the first wave
 // start together and read together (`share_wave`). Later waves have drifted apart, one core reads while another computes:
