@@ -70,7 +70,9 @@ DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>&
         if (task.leaf >= 0) {
             const bool cube = task.core == cost::Core::AIC;
             std::vector<Slots>& ranges = free_cores[cube ? 0 : 1];
-            const size_t owner = turn[cube ? 0 : 1]++ % ranges.size();
+            size_t& next = turn[cube ? 0 : 1];
+            const size_t owner = next;
+            if (++next == ranges.size()) next = 0;
             Slots& cores = ranges[owner];
             Slots& thread_of = servers[cost.in_turn ? owner : 0];
             const auto [free, core] = cores.top();

@@ -254,6 +254,7 @@ machine::Run Planner::schedule(const Timings& timings, const machine::DispatchCo
     const int64_t handover = settings_.resident ? static_cast<int64_t>(device_.get("latency.cross_core_tile_sync", 220)) : 0;
     machine::Run resident;
     machine::Sequence sequence(chip_, dispatch);
+    Patience patience;
     std::vector<machine::DeviceRun> known(launch_.kinds());
     std::vector<char> done(launch_.kinds(), 0);
     int64_t place = 0;
@@ -264,6 +265,7 @@ machine::Run Planner::schedule(const Timings& timings, const machine::DispatchCo
             const int64_t start = sequence.next_start(), take = shown ? 1 : left;
             const int32_t kind = stretch.device_task;
             if (shown || !done[kind]) {
+                patience.check();
                 const machine::DeviceTask tasks = launch_.tasks_of(kind);
                 times.clear();
                 if (settings_.resident) resident = machine::schedule_resident(tasks, timings, chip_, pools, handover, shown ? &times : nullptr);
