@@ -71,6 +71,38 @@ def test_custom_op(device_types):
     assert (plus(torch.zeros(8, 64)) == 7).all() and (plus(x) == 1).all()
 
 
+def full_on(n: int, device: torch.device) -> torch.Tensor:
+    return torch.full((n,), 1.0 if device.type == "npu" else 100.0, device=device)
+
+
+@pytest.mark.parametrize("device_types", ["npu", ("npu", "cpu"), None])
+def test_custom_op_without_tensors_goes_by_its_device(device_types):
+    ns = next(names)
+    made = torch.library.custom_op(f"{ns}::made", mutates_args=(), device_types=device_types)(full_on)
+    op = getattr(torch.ops, ns).made
+    for call in (made, op, op.default):
+        for device in (torch.device("npu"), torch.device("npu", 0), "npu:0"):
+            for y in (call(3, device), call(n=3, device=device)):
+                assert y.is_npu and y.device == torch.device("npu:0") and y.tolist() == [1, 1, 1]
+    if device_types != "npu":
+        y = made(3, torch.device("cpu"))
+        assert y.device.type == "cpu" and not isinstance(y, type(torch.ones(1).npu())) and y.tolist() == [100] * 3
+
+
+def test_custom_op_without_tensors_per_device_and_nested():
+    ns = next(names)
+    made = torch.library.custom_op(f"{ns}::made", mutates_args=(), device_types="cpu")(full_on)
+
+    @made.register_kernel("npu")
+    def _(n, device):
+        assert device.type == "npu"
+        return made(n, torch.device("cpu")).npu() + 1
+    assert made(2, torch.device("npu")).tolist() == [101, 101] and made(2, torch.device("cpu")).tolist() == [100, 100]
+    other = torch.library.custom_op(f"{ns}::other", mutates_args=(), device_types="cuda")(full_on)
+    with pytest.raises(RuntimeError, match="other does not have a kernel registered for cpu"):
+        other(2, torch.device("cpu"))
+
+
 def test_operators_of_the_npu_take_cpu_tensors_too():
     ns = next(names)
     torch.library.define(f"{ns}::plus", "(Tensor x) -> Tensor")
@@ -302,8 +334,8 @@ def test_functions_for_goldens():
     table = torch.zeros(4, 2, device="npu")
     torch_npu.npu_scatter_nd_update_(table, torch.tensor([[1], [3]]), torch.ones(2, 2))
     assert table.tolist() == [[0, 0], [1, 1], [0, 0], [1, 1]]
-    with pytest.raises(AttributeError, match=r"torch_npu\.npu_fusion_attention is not stood in for"):
-        torch_npu.npu_fusion_attention  # noqa: B018
+    with pytest.raises(AttributeError, match=r"torch_npu\.npu_multi_head_attention is not stood in for"):
+        torch_npu.npu_multi_head_attention  # noqa: B018
     assert not hasattr(torch_npu, "npu_nothing")
 
 

@@ -1,22 +1,50 @@
 """`torch.npu`: one device that does everything at once. Names as torch_npu has them."""
 from __future__ import annotations
 
-import contextlib
-import sys
-import threading
-import time
 import types
 from typing import Any
-
-import torch
 
 from ..config import active
 from ..device import Device
 from . import formats, graphs
-from .device import NpuDevice, current_index, placed, set_index
-from .factories import as_npu, device_count
-
-_local = threading.local()
+from .device import current_index, placed, set_index
+from .factories import as_npu
+from .factories import device_count as device_count
+from .memory import empty_cache as empty_cache
+from .memory import max_memory_allocated as max_memory_allocated
+from .memory import max_memory_cached as max_memory_cached
+from .memory import max_memory_reserved as max_memory_reserved
+from .memory import mem_get_info as mem_get_info
+from .memory import memory_allocated as memory_allocated
+from .memory import memory_cached as memory_cached
+from .memory import memory_reserved as memory_reserved
+from .memory import memory_snapshot as memory_snapshot
+from .memory import memory_stats as memory_stats
+from .memory import memory_summary as memory_summary
+from .memory import reset_accumulated_memory_stats as reset_accumulated_memory_stats
+from .memory import reset_max_memory_allocated as reset_max_memory_allocated
+from .memory import reset_max_memory_cached as reset_max_memory_cached
+from .memory import reset_peak_memory_stats as reset_peak_memory_stats
+from .memory import set_per_process_memory_fraction as set_per_process_memory_fraction
+from .memory import total_memory as _total_memory
+from .random import get_rng_state as get_rng_state
+from .random import get_rng_state_all as get_rng_state_all
+from .random import initial_seed as initial_seed
+from .random import manual_seed as manual_seed
+from .random import manual_seed_all as manual_seed_all
+from .random import seed as seed
+from .random import seed_all as seed_all
+from .random import set_rng_state as set_rng_state
+from .random import set_rng_state_all as set_rng_state_all
+from .streams import Event as Event
+from .streams import ExternalEvent as ExternalEvent
+from .streams import ExternalStream as ExternalStream
+from .streams import Stream as Stream
+from .streams import StreamContext as StreamContext
+from .streams import current_stream as current_stream
+from .streams import default_stream as default_stream
+from .streams import set_stream as set_stream
+from .streams import stream as stream
 
 
 def _index(value: Any) -> int:
@@ -107,207 +135,6 @@ def can_device_access_peer(device: Any, peer: Any) -> bool:
 def is_bf16_supported() -> bool:
     """True."""
     return True
-
-
-# --- streams and events: work is done when it is called
-class Stream:
-    """Order of work; here all work is done at once."""
-
-    def __init__(self, device: Any = None, priority: int = 0, **options: Any) -> None:
-        self.device = NpuDevice(_index(device))
-        self.device_index, self.priority = self.device.index, priority
-        self.npu_stream = self.stream_id = id(self)
-
-    def wait_stream(self, stream: Any) -> None:
-        """Nothing to wait for."""
-
-    def wait_event(self, event: Any) -> None:
-        """Nothing to wait for."""
-
-    def record_event(self, event: Any = None) -> Event:
-        """Record an event now."""
-        made = Event() if event is None else event
-        made.record(self)
-        return made
-
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
-
-    def query(self) -> bool:
-        """True: everything is done."""
-        return True
-
-    def __enter__(self) -> Stream:
-        self.__dict__.setdefault("entered", []).append(current_stream())
-        set_stream(self)
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        set_stream(self.__dict__["entered"].pop())
-
-
-class Event:
-    """A moment; elapsed_time is this computer's, not the device's."""
-
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
-                 external: bool = False) -> None:
-        self.enable_timing, self.at = enable_timing, None
-
-    def record(self, stream: Any = None) -> None:
-        """Note the time."""
-        self.at = time.perf_counter()
-
-    def wait(self, stream: Any = None) -> None:
-        """Nothing to wait for."""
-
-    def query(self) -> bool:
-        """True: everything is done."""
-        return True
-
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
-
-    def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds on this computer. Raises RuntimeError unless both events have timing and were recorded."""
-        if not (self.enable_timing and end_event.enable_timing):
-            raise RuntimeError("both events must be created with enable_timing=True")
-        if self.at is None or end_event.at is None:
-            raise RuntimeError("both events must be recorded before calculating elapsed time")
-        return (end_event.at - self.at) * 1e3
-
-
-ExternalEvent = Event
-ExternalStream = Stream
-
-
-def current_stream(device: Any = None) -> Stream:
-    """Stream of this thread."""
-    found = getattr(_local, "stream", None)
-    if found is None:
-        found = _local.stream = default_stream()
-    return found
-
-
-def default_stream(device: Any = None) -> Stream:
-    """The stream that is there from the beginning."""
-    if not hasattr(_local, "default"):
-        _local.default = Stream()
-    return _local.default
-
-
-def set_stream(stream: Stream) -> None:
-    """Make a stream the current one of this thread."""
-    _local.stream = stream
-
-
-def stream(stream: Stream | None) -> Any:
-    """`with torch.npu.stream(s):`."""
-    return contextlib.nullcontext() if stream is None else stream
-
-
-class StreamContext:
-    """`with torch.npu.StreamContext(s):`."""
-
-    def __new__(cls, stream: Stream | None) -> Any:
-        return contextlib.nullcontext() if stream is None else stream
-
-
-# --- memory: the operating system's
-def empty_cache() -> None:
-    """There is no cache of device memory."""
-
-
-def _total_memory() -> int:
-    import os
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _peak_memory() -> int:
-    import resource
-    scale = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
-
-
-def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """(free, total) bytes: this computer's memory less the largest size this process had."""
-    total = _total_memory()
-    return max(0, total - _peak_memory()), total
-
-
-def memory_allocated(device: Any = None) -> int:
-    """0: memory of tensors is not counted."""
-    return 0
-
-
-max_memory_allocated = memory_reserved = max_memory_reserved = memory_cached = max_memory_cached = memory_allocated
-
-
-def reset_peak_memory_stats(device: Any = None) -> None:
-    """Nothing is counted."""
-
-
-reset_max_memory_allocated = reset_max_memory_cached = reset_accumulated_memory_stats = reset_peak_memory_stats
-
-
-def memory_stats(device: Any = None) -> dict[str, int]:
-    """Empty: memory of tensors is not counted."""
-    return {}
-
-
-def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """Says that memory is not counted."""
-    return "memory of tensors is not counted by the stand-in"
-
-
-def memory_snapshot() -> list[Any]:
-    """Empty."""
-    return []
-
-
-def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
-    """Without effect."""
-
-
-# --- random numbers: the CPU's generator
-def manual_seed(seed: int) -> None:
-    """Seeds the CPU's generator, which draws for the NPU too."""
-    torch.default_generator.manual_seed(int(seed))         # torch.manual_seed itself calls that of torch.cuda
-
-
-manual_seed_all = manual_seed
-
-
-def seed() -> None:
-    """Seeds with a new number."""
-    torch.default_generator.seed()
-
-
-seed_all = seed
-
-
-def initial_seed() -> int:
-    """Seed of the CPU's generator."""
-    return torch.initial_seed()
-
-
-def get_rng_state(device: Any = None) -> torch.Tensor:
-    """State of the CPU's generator."""
-    return torch.get_rng_state()
-
-
-def set_rng_state(new_state: torch.Tensor, device: Any = None) -> None:
-    """Set the state of the CPU's generator."""
-    torch.set_rng_state(new_state)
-
-
-def get_rng_state_all() -> list[torch.Tensor]:
-    """One state per device."""
-    return [get_rng_state() for _ in range(device_count())]
-
-
-def set_rng_state_all(new_states: Any) -> None:
-    """Set the state from the first."""
-    set_rng_state(new_states[0])
 
 
 # --- settings without effect here

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import torch
 
 from ..errors import PyptoWarning
+from .device import NpuDevice, npu_device
 from .patches import Patches
 from .tensor import NpuTensor
 
 NPU_KEYS = {"privateuse1": "CPU", "npu": "CPU", "autogradprivateuse1": "AutogradCPU", "autogradnpu": "AutogradCPU",
             "autocastprivateuse1": "AutocastCPU", "autocastnpu": "AutocastCPU"}
+_called = threading.local()     # .device: the NPU's device among the arguments of the operator call at hand
 
 
 def patch(patches: Patches) -> None:
@@ -64,6 +67,44 @@ def patch(patches: Patches) -> None:
                 lambda device_type: "PrivateUse1" if _is_npu(device_type) else real_key(device_type))
     from torch._library import custom_ops
     patches.set(custom_ops, "_C", _Core())
+    patches.set(custom_ops.CustomOpDef, "_register_backend_select_dispatcher", _select_backend)
+    for kind in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
+        patches.set(kind, "__call__", _keeping_device(kind.__call__))
+
+
+def _keeping_device(real: Any) -> Any:
+    """A call of an operator that remembers an NPU device among its arguments, which C++ turns into the CPU's."""
+    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        for a in (*args, *kwargs.values()):
+            if isinstance(a, str) and (isinstance(a, NpuDevice) or npu_device(a)) and _takes_device(self):
+                break
+        else:
+            return real(self, *args, **kwargs)
+        before, _called.device = getattr(_called, "device", None), npu_device(a)
+        try:
+            return real(self, *(npu_device(v) or v if isinstance(v, str) else v for v in args),
+                        **{k: npu_device(v) or v if isinstance(v, str) else v for k, v in kwargs.items()})
+        finally:
+            _called.device = before
+    return functools.wraps(real)(call)
+
+
+def _takes_device(operator: Any) -> bool:
+    """Whether a form of an operator has an argument that is a device."""
+    forms = [operator] if hasattr(operator, "_schema") else [getattr(operator, n) for n in operator.overloads()]
+    return any("Device" in str(a.real_type) for form in forms for a in form._schema.arguments)
+
+
+def _select_backend(self: Any, device_arg_index: int) -> None:
+    """Choice of the kernel of an operator without tensor arguments: NPU and CPU both are the key CPU here."""
+    def backend_select(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        kind = args[device_arg_index].type
+        if kind not in self._backend_fns and (kind != "cpu" or "npu" not in self._backend_fns):
+            raise RuntimeError(f"{self._name} does not have a kernel registered for {kind}. Please use "
+                               "register_kernel to do so.")
+        key = getattr(torch._C.DispatchKey, torch._C._dispatch_key_for_device(kind))
+        return self._opoverload.redispatch(torch._C.DispatchKeySet(key), *args, **kwargs)
+    self._lib.impl(self._name, backend_select, "BackendSelect", with_keyset=True)
 
 
 def _by_torch() -> bool:
@@ -93,10 +134,18 @@ class _Core:
 def _chooser(kernels: dict[str, Any]) -> Callable[..., Any]:
     """The kernel for the CPU key: the NPU's when a tensor is on it, or when there is no other."""
     def run(*args: Any, **kwargs: Any) -> Any:
-        npu, cpu = kernels.get("npu"), kernels.get("cpu")
-        chosen: Any = npu if npu is not None and (cpu is None or _on_npu((*args, *kwargs.values()))) else cpu
-        with torch._C._EnableTorchFunction():              # the script's code sees NPU tensors
-            return chosen(*args, **kwargs)
+        npu, cpu, device = kernels.get("npu"), kernels.get("cpu"), getattr(_called, "device", None)
+        if device is not None:
+            args = tuple(device if isinstance(a, torch._C.device) else a for a in args)
+            kwargs = {k: device if isinstance(a, torch._C.device) else a for k, a in kwargs.items()}
+        here = device is not None or _on_npu((*args, *kwargs.values()))
+        chosen: Any = npu if npu is not None and (cpu is None or here) else cpu
+        _called.device = None                              # operators that the kernel calls have devices of their own
+        try:
+            with torch._C._EnableTorchFunction():          # the script's code sees NPU tensors
+                return chosen(*args, **kwargs)
+        finally:
+            _called.device = device
     return run
 
 

@@ -72,9 +72,9 @@ def _modules() -> dict[str, types.ModuleType]:
     """The stand-ins by name."""
     import torch
 
-    from . import compiling, functions, npu, npu_testing, profiler
+    from . import attention, compiling, functions, npu, npu_testing, profiler
     found: dict[str, types.ModuleType] = {"torch_npu.npu": npu, "torch_npu.profiler": profiler}
-    top = _module("torch_npu", {n: getattr(functions, n) for n in functions.__all__})
+    top = _module("torch_npu", {n: getattr(m, n) for m in (functions, attention) for n in m.__all__})
     top["__version__"] = torch.__version__.partition("+")[0]
     top["_autoload"] = lambda: None                      # called by torch where a real torch_npu is installed
     amp: dict[str, Any] = dict(zip(("autocast", "GradScaler"), _amp(torch), strict=True))
