@@ -56,7 +56,7 @@ def decode(length, heads=32, block=512):
 
 
 def prefill(length, rows=128, block=512, cut=False):
-    """Causal flash attention of one head, [length, 128]. cut: of the last block only the keys that are seen are valid."""
+    """Causal flash attention of one head, [length, 128]. cut: keys beyond the last row are not valid."""
     @pypto.frontend.jit()
     def kernel(q: pypto.Tensor(), k: pypto.Tensor(), v: pypto.Tensor(), mask: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_cube_tile_shapes([rows, rows], [128, 128], [128, 128])
