@@ -172,3 +172,14 @@ def test_loops_over_tables_cost_the_same(loops, stitch, data):
     assume = {"table": 5} if data == "none" and any(body == "branch" for _, body, _ in loops) else None
     skipped, full = estimates(tables_kernel(loops, stitch), SPEC[0], integers, SPEC[0], assume=assume)
     assert skipped == full
+
+
+@pytest.mark.parametrize("loops", [[(0, 333, 1, "map", "own")], [(0, 200, 1, "lag", "own"), (0, 300, 2, "carry", "wrapped")]])
+def test_timelines_of_skipped_loops_are_the_same(loops, tmp_path):
+    files = []
+    for full in (False, True):
+        folder = tmp_path / str(full)
+        pypto.estimate(kernel_of(loops, (1,), 16, 1)(), *SPEC, device=device("910b1", full, False), model="calibrated",
+                       timeline=True).write_timeline(folder)
+        files.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert len(files[0]) == 3 and files[0] == files[1]
