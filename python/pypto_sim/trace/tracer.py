@@ -85,7 +85,8 @@ class Shared:
 
 
 def insert(tree: list[Any], items: Sequence[Any]) -> None:
-    """Merge one path into the decision tree; a shared prefix must be the same text."""
+    """Merge one path into the decision tree; a shared prefix must be the same text. The extents noted last hold: the
+    first trace of a loop does not know yet what locals bring along from the iteration before."""
     for n, item in enumerate(items):
         if n == len(tree):
             if item[0] != "if":
@@ -97,9 +98,19 @@ def insert(tree: list[Any], items: Sequence[Any]) -> None:
             insert(old[2 if item[2] else 3], items[n + 1:])
             return
         if old != item:
-            raise Abandon("two traces of one path differ")
+            if not same_but_extents(old, item):
+                raise Abandon("two traces of one path differ")
+            tree[n] = item
     if len(tree) > len(items):
         raise Abandon("two traces of one path differ")
+
+
+def same_but_extents(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Equal, or operations that differ only in the valid extents of their results, which steer the cost alone."""
+    if one == other or one[0] != "op" or other[0] != "op":
+        return one == other
+    plain = [(*item[:2], tuple(o[:3] for o in item[2]), *item[3:]) for item in (one, other)]
+    return plain[0] == plain[1]
 
 
 def freeze(tree: Sequence[Any]) -> tuple[Any, ...]:
@@ -430,8 +441,10 @@ class Tracer(Session):
                 body, before = begin(old.path[:old.taken])
                 yield body.index
                 end(body, before)
-                if body.items != old.items:
+                if len(body.items) != len(old.items):
                     self.give_up("two traces of one path differ", {loop.site})
+                if body.items != old.items:
+                    self._merge(tree, body, loop)
         except GeneratorExit:
             self.left = self.left or self.stack[-1]
             raise
