@@ -225,6 +225,27 @@ def test_fused_rmsnorm_rope_saves_one_write_and_one_read():
     assert one.time_us < sum(e.time_us for e in two)
 
 
+@pytest.mark.parametrize("perm", [(1, 0, 2), (0, 2, 1)])
+def test_transposed_results_are_written(perm):
+    """Also where a move writes them without a vector instruction: who reads them waits, and finds them in L2."""
+    shape = (4, 16, 32)
+    moved = tuple(shape[p] for p in perm)
+
+    @pypto.frontend.jit()
+    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(1, 16, 32)
+        b[:] = pypto.permute(a, perm)
+        for _ in pypto.loop(1):
+            out[:] = pypto.exp(b)
+
+    e = pypto.estimate(kernel, *specs((shape, "fp32"), (moved, "fp32"), (moved, "fp32")), timeline=True)
+    size = 4 * 4 * 16 * 32
+    assert e.hbm_read_bytes == size and e.hbm_write_bytes == 2 * size
+    readers = [t for t in e.timeline.tasks if t.core >= 0 and "exp" in e.timeline.leaves[t.leaf].ops.lower()]
+    writers = [t for t in e.timeline.tasks if t.core >= 0 and t not in readers]
+    assert min(t.start for t in readers) >= max(t.end for t in writers)
+
+
 def test_expand_clone_copies():
     @pypto.frontend.jit()
     def kernel(a: pypto.Tensor(), out: pypto.Tensor()):

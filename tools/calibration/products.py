@@ -67,17 +67,18 @@ def rule(m: int, k: int, n: int, size: int, chip: Chip, batch: int = 1, k_last: 
     """
     unit = max(16, 32 // size)
     best, best_cost = (16, unit), float("inf")
-    sizes = [(tm, tn) for tm in (256, 128, 64, 32, 16) for tn in (256, 128, 64, 32)
-             if tm * tn * 4 <= chip.l0c and tm <= max(16, align(m, 16)) and tn <= max(unit, align(n, unit))
-             and tn % unit == 0]
+    rows, columns = align(m, 16), align(n, unit)
+    sizes = [(min(tm, rows), min(tn, columns)) for tm in (256, 128, 64, 32, 16) for tn in (256, 128, 64, 32, 16)
+             if tm // 2 < rows and tn // 2 < columns]
+    sizes = [(tm, tn) for tm, tn in sizes if tm * tn * 4 <= chip.l0c and tn % unit == 0]
     for tm, tn in sorted(sizes, key=lambda s: (-s[0] * s[1], -s[1])):
         rounds = ceil(batch * ceil(m / tm) * ceil(n / tn) / chip.aic)
         cube = tm * tn / (8192 / size)
-        rows = tn * size / 85 if k_last else max(tn * size / 85, 5)
-        cost = rounds * max(cube, tm * size / 85 + rows)
+        row = tn * size / 85 if k_last else max(tn * size / 85, 5)
+        cost = rounds * max(cube, tm * size / 85 + row)
         if cost < best_cost * 0.999:
             best, best_cost = (tm, tn), cost
-    tm, tn = min(best[0], align(m, 16)), min(best[1], align(n, unit))
+    tm, tn = best
     half = 32768                                  # of L0A or L0B: two buffers
     k0 = max(unit, min(half // (tm * size), half // (tn * size), 512 // size, align(k, unit)) // unit * unit)
     k1 = max(k0, min(align(k, k0), 512 // size, chip.l1 // 2 // ((tm + tn) * size)) // k0 * k0)
@@ -276,7 +277,8 @@ def grouped_matmul(row: Row, chip: Chip) -> list[Launch]:
 
 def scaled(m: int, k: int, n: int, groups: int, a_type: Any, b_type: Any, tile: Tile) -> Launch:
     """Block-scaled product of `groups` equal groups, second operand [N, K]; FP4 holds two elements a byte."""
-    pairs = ceil(k / 64)
+    k = align(k, 64)
+    pairs = k // 64
     fa, fb = (2 if t is pypto.DT_FP4_E2M1X2 else 1 for t in (a_type, b_type))
 
     @pypto.frontend.jit(pass_options=APART)
