@@ -118,7 +118,7 @@ class Stepper(Session):
         b, cube = self.builder, self.scope.cube_tile
         tile_id = b.tile((tile or (), cube.flat if cube else (), bool(cube and cube.split_k)))
         for t in outs:
-            if t.valid is not t.static_shape:                 # a planned stepped launch costs what the replayed one does
+            if t.valid is not t.static_shape:         # so that it costs what a replayed launch does
                 self.program.extents(t.key, b.exprs([key(n) for n in t.valid], NO_NAMES))
         self.program.op(spec.row, [t.key for t in outs], [t.key for t in ins], ints, floats, b.exprs(scalars, NO_NAMES),
                         tile_id, b.options(self.scope.options_text()), b.label(self._label_text()), b.line(self.line()))
