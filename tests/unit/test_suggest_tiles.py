@@ -1,8 +1,11 @@
 """Tile search: suggested tiles are what a user could have written, priced the same, and no worse than the own ones."""
+import pickle
+
 import pytest
 
 import pypto_sim as pypto
 from pypto_sim.cli import main
+from pypto_sim.run.limits import limits_of
 from pypto_sim.trace.tiles import CubeTile
 from pypto_sim.trace.trial import TileSite, TileTrial, tile_text
 
@@ -141,3 +144,46 @@ def test_explore_shows_tiles(tmp_path, capsys):
     assert main(["explore", f"{script}:gelu", "--tiles", "-o", str(report)]) == 0
     assert "set_vec_tile_shapes(2, 64)" in capsys.readouterr().out
     assert "## Tile shapes" in report.read_text()
+
+
+@pytest.mark.parametrize("own", [4, 200])
+def test_the_largest_tile_of_a_statement_is_the_last_that_plans(own):
+    """One set_vec_tile_shapes for the five operations of a softmax: what they need together decides."""
+    x, y = spec(4096, 512), spec(4096, 512)
+    try:
+        pypto.estimate(rows_softmax, x, y, rows=own)
+        assert own == 4
+    except pypto.error.CapacityError:
+        assert own == 200
+    (limit,) = limits_of(lambda: pypto.estimate(rows_softmax, x, y, rows=own), 60.0)
+    rows, columns = eval(limit.largest.removeprefix("set_vec_tile_shapes"))
+    assert columns == 128 and rows > 4 and limit.refused == f"set_vec_tile_shapes({rows + 1}, 128)"
+    assert "UB" in limit.reason and limit.line.startswith("test_suggest_tiles.py:")
+    pypto.estimate(rows_softmax, x, y, rows=rows)
+    with pytest.raises(pypto.error.CapacityError):
+        pypto.estimate(rows_softmax, x, y, rows=rows + 1)
+    # one operation alone takes more
+    pypto.estimate(one_operation, x, y, rows + 1, columns)
+    explained = pypto.estimate(rows_softmax, x, y).explain()
+    assert f"the largest that fits is {limit.largest}; {limit.refused} is refused" in explained
+
+
+@pypto.frontend.jit
+def one_operation(x: pypto.Tensor([], F32), y: pypto.Tensor([], F32), rows=4, columns=128):
+    pypto.set_vec_tile_shapes(rows, columns)
+    y[:] = pypto.exp(x)
+
+
+def test_tiles_that_cover_the_tensors_have_no_limit():
+    x, y = spec(16, 64), spec(16, 64)
+    (limit,) = pypto.estimate(one_operation, x, y).limits()
+    assert limit.refused == "" and "covers the tensors" in str(limit)
+
+
+def test_limits_of_cube_tiles_and_of_copies():
+    args = spec(256, 128, dtype=F16), spec(128, 2048, dtype=F16), spec(256, 2048, dtype=F16)
+    e = pypto.estimate(linear, *args)
+    cube = e.limits()[0]
+    assert cube.largest == "set_cube_tile_shapes([256, 256], [64, 64], [128, 128])" and "L0C" in cube.reason
+    assert pickle.loads(pickle.dumps(e)) == e and pickle.loads(pickle.dumps(e)).limits is None
+    assert "limits" not in e.to_dict()

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from .timeline import Timeline, write
 MEMORIES = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
 PIPES = ("MTE2", "MTE1", "CUBE", "FIX", "VEC", "MTE3", "SCALAR")
 CORES = ("AIC", "AIV")
-APART = ("breakdown", "timeline", "error_medians")      # fields that to_dict() leaves out
+APART = ("breakdown", "timeline", "error_medians", "limits")     # fields that to_dict() leaves out
 
 WHY = {
     "launch": "the fixed cost of a launch is larger than the work",
@@ -54,7 +54,8 @@ class Estimate:
     unmodelled: what has no cost rule; assumptions: what was taken as given; assumed_numbers: device values in use that
     are inferred or fitted, not documented or measured directly. breakdown: kinds of tasks, tensors that cross global
     memory and why; timeline: when each task runs, where it was asked for; error_medians: median error of published
-    times by kind of kernel, behind error_band; these three are not part of `to_dict()`.
+    times by kind of kernel, behind error_band; limits: finds the largest tile that fits at each place that sets one
+    (a copy that was pickled has none); these four are not part of `to_dict()`.
     """
 
     time_us: float
@@ -84,6 +85,7 @@ class Estimate:
     breakdown: Breakdown = field(default_factory=Breakdown, repr=False)
     timeline: Timeline | None = field(default=None, repr=False)
     error_medians: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
+    limits: Callable[[], tuple[Any, ...]] | None = field(default=None, repr=False, compare=False)
 
     def write_timeline(self, folder: str | Path, kernel: str = "kernel") -> list[Path]:
         """Write merged_swimlane.json (Chrome trace, opens in Perfetto), swim.json and pipe.swim.json into a folder.
@@ -119,8 +121,9 @@ class Estimate:
         return lines
 
     def explain(self) -> str:
-        """The table; what limits the kernel; idle cores, room on the chip and spills; kinds of tasks; what crosses
-        global memory and why; what was assumed and which numbers are inferred."""
+        """The table; what limits the kernel; idle cores, room on the chip and spills; the largest tile that fits at
+        each place that sets one, for which the kernel is planned again; kinds of tasks; what crosses global memory and
+        why; what was assumed and which numbers are inferred."""
         width = max(len(label) for label, _ in self.rows())
         out = [f"{label:<{width}}  {text}" for label, text in self.rows()]
         out += ["", f"Bound by {self.bound_by}: {WHY.get(self.bound_by, self.bound_by)}."]
@@ -135,7 +138,12 @@ class Estimate:
             out.append(f"{self.device_tasks} device tasks run one after another, each of as many root functions as "
                        "stitch_function_max_num allows (128 by default): do more per loop iteration, or raise it in "
                        "runtime_options.")
-        out += self._idle() + self._room() + self._tables()
+        found = self.limits() if self.limits is not None else ()
+        out += self._idle() + self._room() + self._spills()
+        if found:
+            out += ["", "Tiles, all operations under a place planned with the same one:",
+                    *(f"  - {limit}" for limit in found)]
+        out += self._tables()
         for title, items in (("Assumed", self.assumptions),
                              ("Inferred or fitted device numbers in use", self.assumed_numbers)):
             if items:
@@ -159,10 +167,12 @@ class Estimate:
             if peak and limit >= 2 * peak:
                 lines.append(f"{memory} holds at most {peak} of {limit} B: {users} could be {limit // peak} times as "
                              "large.")
-        spilling = [k for k in self.breakdown.task_kinds if k.spill_bytes]
-        lines += [f"Spills: {k.count} task(s) `{k.ops}` ({k.line}) move {_size(k.spill_bytes)} each out of a full "
-                  "memory and back: smaller tiles avoid it." for k in spilling]
         return lines
+
+    def _spills(self) -> list[str]:
+        spilling = [k for k in self.breakdown.task_kinds if k.spill_bytes]
+        return [f"Spills: {k.count} task(s) `{k.ops}` ({k.line}) move {_size(k.spill_bytes)} each out of a full "
+                "memory and back: smaller tiles avoid it." for k in spilling]
 
     def _tables(self) -> list[str]:
         out = []
@@ -190,7 +200,7 @@ class Estimate:
 
     def __reduce__(self) -> Any:                 # the read-only mappings cannot be pickled as they are
         return _of_fields, ({f.name: getattr(self, f.name) if not isinstance(getattr(self, f.name), Mapping)
-                             else dict(getattr(self, f.name)) for f in fields(self)},)
+                             else dict(getattr(self, f.name)) for f in fields(self) if f.name != "limits"},)
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><th style='text-align:left'>{html.escape(a)}</th><td style='text-align:left'>"

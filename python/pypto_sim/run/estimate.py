@@ -4,6 +4,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -19,13 +21,15 @@ from ..result.timeline import MOST_TASKS, Timeline
 from ..rules import message
 from ..trace.faults import raise_core_error
 from ..trace.session import warn
-from .arrays import Argument
+from .arrays import Argument, Spec
 from .assumed import assumed_values
 from .error_band import error_band, error_medians
 from .jit import Kernel
 from .launch import fresh
+from .limits import limits_of
 
 MODELS = ("calibrated", "official")
+EXPLAIN_SECONDS = 3.0    # for the largest tiles in an explanation
 
 
 def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = None, model: str | None = None,
@@ -61,10 +65,20 @@ def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = No
         if found.severity == "warn":
             warn(found)
     try:
-        return cost_of(traced.program, traced.kernel, int_data(traced.arguments), table, model or traced.config.model,
-                       assume, timeline)
+        found = cost_of(traced.program, traced.kernel, int_data(traced.arguments), table, model or traced.config.model,
+                        assume, timeline)
     except _core.TrapReached as reached:     # the kernel raises on the path that these sizes take
         raise fresh(traced.trapped[reached.args[0]]) from None
+    lean, scalars = [_without_data(a) for a in args], {k: _without_data(v) for k, v in scalars.items()}
+    return replace(found, limits=cache(lambda: limits_of(
+        lambda: estimate(kernel, *lean, device=device, model=model, assume=assume, **scalars), EXPLAIN_SECONDS)))
+
+
+def _without_data(value: Any) -> Any:
+    """An argument that holds no more than an estimate needs: arrays of floats by shape and type."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return Spec(value.shape, value.dtype)
+    return value
 
 
 def int_data(arguments: Sequence[Argument]) -> list[np.ndarray | None]:

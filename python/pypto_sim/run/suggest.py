@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..errors import PyptoError, PyptoTypeError, PyptoValueError
@@ -13,6 +13,7 @@ from ..trace.tiles import CubeTile
 from ..trace.trial import TileSite, TileTrial, tile_text
 from .estimate import estimate
 from .jit import Kernel
+from .limits import TileLimit, is_tile_fault, limits_of
 
 LEAST_GAIN = 0.01        # a change has to save this share of the time, or as much GM traffic in the same time
 # m, k, n of usual cube tiles: (L0, L1), (L0, L1 of A, L1 of B), (L0, L1)
@@ -40,7 +41,7 @@ class TileSuggestion:
     kernel: its name; changes: tiles to change, () when nothing tried was better; before: estimate with the kernel's own
     tiles, None if they are refused (`refused` says why); best: estimate with the changes; trials: tilings that were
     priced; fitting: of those, the ones that were not refused; complete: False when the search ended at its limit of
-    trials.
+    trials; limits: how large the tile of each place may be, the others as suggested.
     """
 
     kernel: str
@@ -51,6 +52,7 @@ class TileSuggestion:
     trials: int
     fitting: int
     complete: bool
+    limits: tuple[TileLimit, ...] = ()
 
     def rows(self) -> list[tuple[str, str]]:
         """(label, text) per line of the report."""
@@ -61,6 +63,7 @@ class TileSuggestion:
             gain = "" if self.before is None else f", {self.before.time_us / self.best.time_us:.2f} times as fast"
             lines.append(("then", _numbers(self.best) + gain))
         ended = "" if self.complete else "; ended at the limit of trials or seconds"
+        lines += [("largest", str(limit)) for limit in self.limits]
         lines.append(("tried", f"{self.trials} tilings, {self.fitting} fit{ended}"))
         return lines
 
@@ -69,7 +72,8 @@ class TileSuggestion:
         return {"kernel": self.kernel, "changes": [{"line": c.line, "tile": c.tile, "suggested": c.suggested}
                                                    for c in self.changes],
                 "before": self.before and self.before.to_dict(), "best": self.best.to_dict(), "refused": self.refused,
-                "trials": self.trials, "fitting": self.fitting, "complete": self.complete}
+                "trials": self.trials, "fitting": self.fitting, "complete": self.complete,
+                "limits": [asdict(limit) for limit in self.limits]}
 
     def __str__(self) -> str:
         return "\n".join(f"{label:<10}{text}" for label, text in self.rows())
@@ -137,7 +141,8 @@ class _Search:
         changes = tuple(TileChange(site.line, tile_text(site.tile), tile_text(tile)) for site, tile in at.items()
                         if tile != site.tile)
         return TileSuggestion(self.kernel.__name__, changes, before, best, refused, len(self.seen),
-                              sum(isinstance(e, Estimate) for e in self.seen.values()), complete)
+                              sum(isinstance(e, Estimate) for e in self.seen.values()), complete,
+                              limits_of(self.price, max(1.0, self.until - time.monotonic()), at))
 
     def cost(self, changes: Mapping[TileSite, Any]) -> Estimate | PyptoError:
         """Estimate with `changes`, or why they are refused."""
@@ -147,7 +152,7 @@ class _Search:
                 try:
                     self.seen[key] = self.price()
                 except PyptoError as error:
-                    if not key and not _tile_fault(error):
+                    if not key and not is_tile_fault(error):
                         raise
                     self.seen[key] = error
             self.sites |= trial.sites
@@ -207,12 +212,6 @@ def _better(new: Estimate, old: Estimate) -> bool:
         return True
     traffic = [e.gm_read_bytes + e.gm_write_bytes for e in (new, old)]
     return new.time_us <= old.time_us and traffic[0] < (1 - LEAST_GAIN) * traffic[1]
-
-
-def _tile_fault(error: PyptoError) -> bool:
-    """Would another tile cure it?"""
-    rule = getattr(error, "rule", None) or ""
-    return rule.startswith(("capacity", "tile."))
 
 
 def _numbers(e: Estimate) -> str:
