@@ -47,7 +47,7 @@ def problem(row: Row) -> Problem:
         q = shapes[0]
         if len(shapes) >= 5:                       # q, q_rope, k, k_rope, v
             k, v = shapes[2], shapes[4]
-            return Problem(q[0], q[2], k[2], q[1], k[1], q[3] + shapes[1][3], v[3], causal, True, not bnsd, dtype)
+            return Problem(q[0], q[2], k[2], q[1], k[1], q[3] + shapes[1][3], v[3], causal, False, not bnsd, dtype)
         k = shapes[1]
         return Problem(q[0], q[2], k[2], q[1], k[1], q[3], shapes[-1][3], causal, False, not bnsd, dtype)
     s = row.sizes
@@ -92,9 +92,10 @@ def rows_of(rows: int, width: int, chip: Chip) -> int:
     return 1 << max(0, min(rows // 2, chip.ub // 6 // (4 * width)).bit_length() - 1)
 
 
-def divisor(value: int, most: int) -> int:
-    """Largest divisor of `value` up to `most` that is a multiple of 16."""
-    return max(d for d in range(16, most + 1, 16) if value % d == 0)
+def step_of(value: int, most: int, unit: int = 16) -> int:
+    """Step along an axis: its largest divisor up to `most` that is a multiple of `unit`; equal steps else."""
+    exact = max((d for d in range(unit, most + 1, unit) if value % d == 0), default=unit)
+    return exact if 2 * exact > min(most, value) else align(-(-value // -(-value // max(unit, most))), unit)
 
 
 def attention(row: Row, chip: Chip) -> list[Launch]:
@@ -106,14 +107,14 @@ def attention(row: Row, chip: Chip) -> list[Launch]:
     heads, stacked = (p.kv_heads, group * p.queries) if decode else (p.heads, p.queries)
     tiles = -(-stacked // c.rows)
     scale = p.width ** -0.5
+    stride = p.width if p.shared else p.value   # of the values of one head
     # L0 and L1 hold two buffers of both operands.
     wide, deep = align(p.width, 16), align(c.block, 16)
 
     def tiles_of(k: int, n: int) -> tuple[list[int], list[int], list[int]]:
         columns = min(256, n)
-        k0 = divisor(k, 32768 // (2 * max(c.rows, columns)))
-        k1 = max(d for d in range(k0, k + 1, k0)
-                 if k % d == 0 and (d == k0 or d * 2 * (c.rows + columns) <= chip.l1 // 2))
+        k0 = step_of(k, 32768 // (2 * max(c.rows, columns)) // 16 * 16)
+        k1 = step_of(k, max(k0, chip.l1 // 2 // (2 * (c.rows + columns)) // k0 * k0), k0)
         return [c.rows] * 2, [k0, k1], [columns] * 2
 
     qk, pv = tiles_of(wide, deep), tiles_of(deep, align(p.value, 16))
@@ -125,9 +126,9 @@ def attention(row: Row, chip: Chip) -> list[Launch]:
         total = pypto.tensor([c.rows, 1], F32, "l")
         o = pypto.tensor([c.rows, p.value], F32, "o")
 
-        def keys(t, b, h, j, width):
+        def keys(t, b, h, j, width, whole):
             head = h if decode else h // group
-            at = [b * p.keys, head * p.width] if p.interleaved else [(b * p.kv_heads + head) * p.keys, 0]
+            at = [b * p.keys, head * whole] if p.interleaved else [(b * p.kv_heads + head) * p.keys, 0]
             return pypto.view(t, [c.block, width], [at[0] + j * c.block, at[1]])
 
         pypto.experimental.set_operation_options(combine_axis=True)
@@ -143,7 +144,7 @@ def attention(row: Row, chip: Chip) -> list[Launch]:
                         pypto.set_vec_tile_shapes(c.vec, c.block)
                         pypto.set_pass_options(sg_set_scope=-1)
                         query = pypto.view(q, [c.rows, p.width], [at, 0])
-                        s = pypto.matmul(query, keys(k, b, h, j, p.width), F32, b_trans=True)
+                        s = pypto.matmul(query, keys(k, b, h, j, p.width, p.width), F32, b_trans=True)
                         pypto.set_pass_options(sg_set_scope=1)
                         s = pypto.mul(s, scale)
                         if p.causal and not decode and pypto.is_loop_end(j):
@@ -160,7 +161,7 @@ def attention(row: Row, chip: Chip) -> list[Launch]:
                             part = pypto.add(pypto.mul(total, old), part)
                         pypto.set_cube_tile_shapes(*pv)
                         pypto.set_pass_options(sg_set_scope=-1)
-                        y = pypto.matmul(w, keys(k if p.shared else v, b, h, j, p.value), F32)
+                        y = pypto.matmul(w, keys(k if p.shared else v, b, h, j, p.value, stride), F32)
                         pypto.set_vec_tile_shapes(rows_of(c.rows, p.value, chip), p.value)
                         pypto.set_pass_options(sg_set_scope=2)
                         if not first:
@@ -171,10 +172,11 @@ def attention(row: Row, chip: Chip) -> list[Launch]:
                             m[:], total[:], o[:] = top, part, y
 
     rows = p.batch * heads * tiles * c.rows
-    width = p.width * (2 if p.scattered else p.kv_heads if p.interleaved else 1)
+    side = 2 if p.scattered else p.kv_heads if p.interleaved else 1
     lines = p.batch * p.keys * (1 if p.interleaved else p.kv_heads)
-    return [Launch(kernel, [Spec((rows, p.width), dtype), Spec((lines, width), dtype), Spec((lines, width), dtype),
-                            Spec((c.rows, c.block), F32), Spec((rows, p.value), dtype)], static=True)]
+    specs = [Spec((rows, p.width), dtype), Spec((lines, p.width * side), dtype), Spec((lines, stride * side), dtype),
+             Spec((c.rows, c.block), F32), Spec((rows, p.value), dtype)]
+    return [Launch(kernel, specs, static=True)]
 
 
 OPERATORS = dict.fromkeys(("flash_attention", "gqa", "mha", "mla", "sparse_flash_mla_decode", "mla_decode"), attention)

@@ -9,18 +9,22 @@ import pypto_sim as pypto
 from .launches import Chip, Launch, by_hand
 from .products import APART, rule
 from .reductions import kind
-from .streaming import first
+from .streaming import first, unary
 from .table import BYTES, Row, Unpredictable, elements
-from .tiles import ceil, flat, merged, rows, up
+from .tiles import UB_SHARE, ceil, flat, merged, rows, up
 
 FP32 = pypto.DT_FP32
+BLOCK_BYTES = 32
 SCATTERED = 1 << 22      # single reads that one kernel still lists
 
 
 def transpose(row: Row, chip: Chip) -> list[Launch]:
+    shape = list(first(row))
+    return [transposed(shape, [int(p) for p in row.attrs.get("perm", range(len(shape))[::-1])], row.dtype_of(0), chip)]
+
+
+def transposed(shape: list[int], perm: list[int], dtype: str, chip: Chip) -> Launch:
     """Axes reordered; neighbours that stay together are one axis. int64 moves as pairs of int32."""
-    shape, dtype = list(first(row)), row.dtype_of(0)
-    perm = [int(p) for p in row.attrs.get("perm", range(len(shape))[::-1])]
     runs: list[list[int]] = []
     for p in perm:
         if runs and runs[-1][-1] + 1 == p:
@@ -50,20 +54,40 @@ def transpose(row: Row, chip: Chip) -> list[Launch]:
     def kernel(x: pypto.Tensor(), y: pypto.Tensor()):
         pypto.set_vec_tile_shapes(*tile)
         y[:] = pypto.permute(x, merged_perm)
-    return [by_hand(kernel, [pypto.Spec(tuple(merged_shape), dtype), pypto.Spec(tuple(out), dtype)])]
+    return by_hand(kernel, [pypto.Spec(tuple(merged_shape), dtype), pypto.Spec(tuple(out), dtype)])
 
 
 def gather_elements(row: Row, chip: Chip) -> list[Launch]:
-    """out[i, j] = x[index[i, j], j]: the whole gathered axis lies in UB beside a strip of the others."""
+    """out[i, j] = x[index[i, j], j]. Rows of four kernels and more whose axis fills a block: both operands are transposed
+    so that it is the last, and the result back. A fifth kernel, or a second one without transposes, casts the index;
+    the 950 does so on the way."""
     x, index = first(row), first(row, 1)
-    dtype = row.dtype_of(0)
-    dim = int(row.attrs.get("dim", 0))
-    outer, inner = math.prod(x[:dim]), math.prod(x[dim + 1:])
-    size = BYTES[dtype]
-    strip = max(8, min(inner, chip.ub // 3 // (size * (x[dim] + index[dim]) + 4 * index[dim]) // 8 * 8))
-    if strip * x[dim] * size > chip.ub // 2 and inner > 1 or inner == 1:
-        # an axis that does not fit: every element is a read of its own
-        count = elements(index)
+    dtype, at_dtype = row.dtype_of(0), row.dtype_of(1)
+    dim = int(row.attrs.get("dim", 0)) % len(x)
+    outer, axis, taken, inner = math.prod(index[:dim]), x[dim], index[dim], math.prod(index[dim + 1:])
+    made: list[Launch] = []
+    if row.n_kernels >= 4 and inner > 1 and axis * BYTES[dtype] >= BLOCK_BYTES:
+        whole = [math.prod(x[:dim]), axis, math.prod(x[dim + 1:])]
+        made += [transposed(s, [0, 2, 1], t, chip) for s, t in ((whole, dtype), ([outer, taken, inner], at_dtype))]
+        made.append(transposed([outer, inner, taken], [0, 2, 1], dtype, chip))
+        outer, inner = outer * inner, 1
+    if row.n_kernels in (2, 5) and row.counts_hold:
+        made.append(unary(elements(index), "int32", lambda i: pypto.add(i, 0), 0, chip))
+    return [*made, gathered(outer, axis, taken, inner, dtype, chip)]
+
+
+def gathered(outer: int, axis: int, taken: int, inner: int, dtype: str, chip: Chip) -> Launch:
+    """A tile holds the whole gathered axis, and as many rows, or columns beside it, as there is room for; the indices are
+    cut where they do not fit beside it. An axis that does not fit: every element is a read of its own."""
+    size, room = BYTES[dtype], int(UB_SHARE * chip.ub)
+    piece, least = taken, 1 if inner == 1 else 8
+
+    def needed(units: int) -> int:
+        return units * (size * (up(axis, 8) + up(piece, 8)) + 4 * up(piece, 8))
+    while needed(least) > room and piece > 64:
+        piece = ceil(piece, 2)
+    if needed(least) > room:
+        count = outer * taken * inner
         if count > SCATTERED:
             raise Unpredictable(f"{count} single reads of an axis that does not fit UB")
         one = flat(count, 2 * size, 4, chip.aiv, chip.ub)
@@ -72,16 +96,23 @@ def gather_elements(row: Row, chip: Chip) -> list[Launch]:
         def scattered(table: pypto.Tensor(), at: pypto.Tensor(), out: pypto.Tensor()):
             pypto.set_vec_tile_shapes(max(1, one.tile[0] // 64), 8)
             out[:] = pypto.index_select(table, 0, at)
-        return [by_hand(scattered, [pypto.Spec((elements(x), 1), dtype), pypto.Spec((count,), "int32"),
-                                   pypto.Spec((count, 1), dtype)])]
-    tile = (1, max(x[dim], index[dim]), strip)
+        return by_hand(scattered, [pypto.Spec((outer * axis * inner, 1), dtype), pypto.Spec((count,), "int32"),
+                                   pypto.Spec((count, 1), dtype)])
+    units = max(1, room // 3 // needed(1))
+    if inner == 1:
+        tall = min(outer, units, ceil(outer, chip.aiv))
+        tile, tiles = (tall, piece), ceil(outer, tall)
+        table_shape, shape = (outer, axis), (outer, taken)
+    else:
+        strip = max(8, min(inner, units // 8 * 8))
+        tile, tiles = (1, piece, strip), outer * ceil(inner, strip)
+        table_shape, shape = (outer, axis, inner), (outer, taken, inner)
 
-    @pypto.frontend.jit(pass_options=merged(outer * ceil(inner, strip), chip.aiv))
+    @pypto.frontend.jit(pass_options=merged(tiles * ceil(taken, piece), chip.aiv))
     def kernel(table: pypto.Tensor(), at: pypto.Tensor(), out: pypto.Tensor()):
         pypto.set_vec_tile_shapes(*tile)
         out[:] = pypto.gather(table, 1, at)
-    return [by_hand(kernel, [pypto.Spec((outer, x[dim], inner), dtype), pypto.Spec((outer, index[dim], inner), "int32"),
-                            pypto.Spec((outer, index[dim], inner), dtype)])]
+    return by_hand(kernel, [pypto.Spec(table_shape, dtype), pypto.Spec(shape, "int32"), pypto.Spec(shape, dtype)])
 
 
 def top_rows(height: int, width: int, top: int, dtype: str, chip: Chip, softmax: bool) -> Launch:

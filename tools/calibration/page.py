@@ -28,8 +28,9 @@ timings, each simulated by one kernel of its operator (`tools/calibration`).
   one program per core (`planner.static`), PyPTO kernels under the AICPU.
 * Read from a row beside shape and type: `cores`, `cache_state` (warm: operands start in L2), `n_kernels`. Where that
   count was recorded on the row's own chip, elementwise steps are launched one by one; on the 950 they count as fused.
-  rope's further kernels (tables, transposes) are launched on both. Each launch finds its operands in HBM unless the
-  row is warm: in rows S0038-S0041 the later kernels take as long as cold ones.
+  The further kernels of rope (tables, transposes) and gather (transposes) are launched on both. Each launch finds its
+  operands in HBM unless the row is warm: in rows S0038-S0041 the later kernels take as long as cold ones. Every operand
+  that a row lists is a tensor of its own: the values of latent attention are read beside its keys.
 * Tiers: A tiles known, B library kernels, C framework timing with host cost (listed, never scored).
 * Constants that are fitted stand in `tools/fitted.toml` with the rows they were fitted on and are marked `fitted` in
   the device tables; all others have a source. No constant belongs to a row.
