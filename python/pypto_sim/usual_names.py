@@ -1,7 +1,6 @@
 """Hints for public names that do not exist: the usual names of torch, numpy and tensorflow, and near spellings."""
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -104,5 +103,6 @@ def hint_for(name: str, known: Iterable[str], of_tensor: bool = False) -> str:
         return f"use {text}" + ("" if plain or not form else f"; {form}")
     if form:
         return form
+    import difflib
     near = difflib.get_close_matches(name, names, n=3) or difflib.get_close_matches(word, names, n=3)
     return f"did you mean {', '.join(near)}?" if near else ""

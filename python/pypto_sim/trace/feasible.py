@@ -90,10 +90,18 @@ def _spans(stack: Sequence[Body]) -> Iterator[SymbolicScalar]:
 
 def _facts(stack: Sequence[Body]) -> list[SymbolicScalar]:
     """Linear forms known to be >= 0; kept until a body is entered or a decision taken."""
+    kept = _kept(stack)
+    if "facts" not in kept:
+        kept["facts"] = list(_derived(stack))
+    return kept["facts"]
+
+
+def _kept(stack: Sequence[Body]) -> dict[Any, Any]:
+    """What is known until a body is entered or a decision taken."""
     state = (len(stack), sum(len(b.facts) for b in stack))
-    kept = stack[-1].known_facts
+    kept = stack[-1].kept
     if kept is None or kept[0] != state:
-        kept = stack[-1].known_facts = (state, list(_derived(stack)))
+        kept = stack[-1].kept = (state, {})
     return kept[1]
 
 
@@ -114,49 +122,61 @@ def _derived(stack: Sequence[Body]) -> Iterator[SymbolicScalar]:
                         yield y - 1
 
 
+def never_negative(x: SymbolicScalar, stack: Sequence[Body]) -> bool:
+    """`implied`, each form asked about once."""
+    kept, k = _kept(stack), key_of(x)
+    if k not in kept:
+        kept[k] = implied(x, stack)
+    return kept[k]
+
+
 def implied(x: SymbolicScalar, stack: Sequence[Body], deep: bool = True) -> bool:
     """True when x >= 0 follows from the bounds of its leaves, or from them and one fact."""
-    if _bounds(key_of(x), stack)[0] >= 0:
+    found = _kept(stack).setdefault("bounds", {})
+    if _bounds(key_of(x), stack, found)[0] >= 0:
         return True
     atoms = {a for a, _ in x.terms}
     for f in _facts(stack) if deep else _spans(stack):
         # a fact without a common atom only lowers the bound
-        if any(a in atoms for a, _ in f.terms) and _bounds(key_of(lin(x, 1, f, -1)), stack)[0] >= 0:
+        if any(a in atoms for a, _ in f.terms) and _bounds(key_of(lin(x, 1, f, -1)), stack, found)[0] >= 0:
             return True
     return False
 
 
-def _bounds(k: Key, stack: Sequence[Body]) -> tuple[float, float]:
-    """Interval of an integer expression."""
+def _bounds(k: Key, stack: Sequence[Body], found: dict[Any, Any]) -> tuple[float, float]:
+    """Interval of an integer expression. found: those of atoms asked about before."""
     if isinstance(k, int):
         return k, k
     low: float = k[1]
     high: float = k[1]
     for a, c in k[2]:
-        lo, hi = _atom_bounds(a, stack)
+        if a not in found:
+            found[a] = _atom_bounds(a, stack, found)
+        lo, hi = found[a]
         low += c * lo if c > 0 else c * hi
         high += c * hi if c > 0 else c * lo
     return low, high
 
 
-def _atom_bounds(a: tuple[Any, ...], stack: Sequence[Body]) -> tuple[float, float]:
+def _atom_bounds(a: tuple[Any, ...], stack: Sequence[Body], found: dict[Any, Any]) -> tuple[float, float]:
     if a[0] == "i":
         for b in stack:
             if b.loop and b.index_name == a[1]:
-                return _bounds(key_of(b.loop.start), stack)[0], _bounds(key_of(b.loop.stop), stack)[1] - 1
+                return (_bounds(key_of(b.loop.start), stack, found)[0],
+                        _bounds(key_of(b.loop.stop), stack, found)[1] - 1)
     if a[0] in ("ge", "eq"):
         return 0, 1
     if a[0] in ("min", "max"):
-        (l1, h1), (l2, h2) = _bounds(a[1], stack), _bounds(a[2], stack)
+        (l1, h1), (l2, h2) = _bounds(a[1], stack, found), _bounds(a[2], stack, found)
         f = min if a[0] == "min" else max
         return f(l1, l2), f(h1, h2)
     if a[0] == "%" and isinstance(a[2], int) and a[2] > 0:
         return 0, a[2] - 1
     if a[0] == "//" and isinstance(a[2], int) and a[2] > 0:
-        low, high = _bounds(a[1], stack)
+        low, high = _bounds(a[1], stack, found)
         return tuple(v if abs(v) == INFINITY else v // a[2] for v in (low, high))  # type: ignore[return-value]
     if a[0] == "*":
-        (l1, h1), (l2, h2) = _bounds(a[1], stack), _bounds(a[2], stack)
+        (l1, h1), (l2, h2) = _bounds(a[1], stack, found), _bounds(a[2], stack, found)
         if l1 >= 0 and l2 >= 0:
             return l1 * l2 if l1 and l2 else 0, (0 if 0 in (h1, h2) else h1 * h2)
     return -INFINITY, INFINITY

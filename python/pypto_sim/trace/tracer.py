@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import HandleError, PyptoValueError
 from ..registry import OpSpec
 from ..rules import RULES, Finding
-from .feasible import implied, outcomes
+from .feasible import implied, never_negative, outcomes
 from .loops import Loop, concrete
 from .lower import carried_extent
 from .scalar import SymbolicScalar, key, known, leaf, leaves, lin, resolved, text_of, value_of
@@ -48,7 +48,7 @@ class Body:
         self.index: SymbolicScalar | None = None
         self.items: list[tuple[Any, ...]] = []
         self.facts: list[tuple[SymbolicScalar, bool]] = []
-        self.known_facts: Any = None         # of feasible.py: (state of the stack, linear forms >= 0)
+        self.kept: Any = None                # of feasible.py: (state of the stack, what is known in it)
         self.taken = 0                       # decisions so far
         self.count = 0                       # names given out
         self.retrace = False                 # it changed a handle that an earlier path may have looked at
@@ -343,7 +343,7 @@ class Tracer(Session):
         return value
 
     def never_negative(self, s: SymbolicScalar) -> bool:
-        return s.deps <= set(self.stack) and implied(s, self.stack)
+        return s.deps <= set(self.stack) and never_negative(s, self.stack)
 
     # --- loops
     def count_run(self, loop: Loop) -> None:
