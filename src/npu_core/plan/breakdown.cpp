@@ -129,7 +129,7 @@ Crossings crossings_of(const Graph& g, const std::vector<SubGraph>& subs, const 
                                                side_of(subs[in.sub], facts[in.sub]), options.cycle_bound)};
                     CrossingBytes& bytes = found[key];
                     if (written.insert({id, key}).second) {
-                        bytes.write += g.valid_of(out.in.empty() ? t : out.in[0]).count() * dtype_size_bytes(gm.dtype);
+                        bytes.write += (out.in.empty() ? g.valid_of(t) : g.moved(out)).count() * dtype_size_bytes(gm.dtype);
                         ++bytes.tiles;
                     }
                     if (read.insert(load_key(g, in, c, t)).second) bytes.read += read_bytes(g, in, t);

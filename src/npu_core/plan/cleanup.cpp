@@ -26,7 +26,7 @@ void remove_dead(Graph& g) {
     }
 }
 
-struct Chain { Id from, to; Shape at; Id dyn; Mem target; bool keep; Id src; Id last; };
+struct Chain { Id from, to; Shape at; Id dyn; Mem target; bool keep; Id src; Id last; Id valid; };
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void merge_view_assemble(Graph& g) {
     std::set<Id> dropped;
     std::vector<char> visited(g.ops.size(), 0);
 
-    auto follow = [&](auto&& self, Id id, Code code, Id from, Shape at, Id dyn, int depth, std::vector<Chain>& found) -> void {
+    auto follow = [&](auto&& self, Id id, Code code, Id from, Shape at, Id dyn, Id valid, int depth, std::vector<Chain>& found) -> void {
         const Op& op = g.ops[id];
         visited[id] = 1;
         at = plus(at, op.at);
@@ -46,17 +46,17 @@ void merge_view_assemble(Graph& g) {
         for (Id next : mid.consumers) {
             const Op& n = g.ops[next];
             const bool chains = n.code == code && (code == Code::ASSEMBLE || op.to == Mem::NONE || op.to == n.to);
-            if (chains) self(self, next, code, from, at, dyn, depth + 1, found);
+            if (chains) self(self, next, code, from, at, dyn, valid, depth + 1, found);
             else end = true;
         }
-        if (end && depth > 1) found.push_back({from, op.out[0], at, dyn, op.to, op.keep, op.src, id});
+        if (end && depth > 1) found.push_back({from, op.out[0], at, dyn, op.to, op.keep, op.src, id, valid});
     };
     for (Id id : std::vector<Id>(g.order))
         if (g.ops[id].code == Code::VIEW && !visited[id])
-            follow(follow, id, Code::VIEW, g.ops[id].in[0], zeros(g.ops[id].at.rank), NONE, 1, views);
+            follow(follow, id, Code::VIEW, g.ops[id].in[0], zeros(g.ops[id].at.rank), NONE, NONE, 1, views);
     for (Id id : std::vector<Id>(g.order))
         if (g.ops[id].code == Code::ASSEMBLE && !visited[id])
-            follow(follow, id, Code::ASSEMBLE, g.ops[id].in[0], zeros(g.ops[id].at.rank), NONE, 1, assembles);
+            follow(follow, id, Code::ASSEMBLE, g.ops[id].in[0], zeros(g.ops[id].at.rank), NONE, g.ops[id].valid, 1, assembles);
 
     for (const std::vector<Chain>* list : {&views, &assembles})
         for (const Chain& c : *list) {
@@ -67,6 +67,7 @@ void merge_view_assemble(Graph& g) {
             op.dyn = c.dyn;
             op.to = c.target;
             op.keep = c.keep;
+            op.valid = c.valid;
         }
     for (Id id : g.order) {
         const Op& op = g.ops[id];
@@ -218,7 +219,7 @@ void remove_redundant(Graph& g) {
             if (!candidate) continue;
             const Id in = op.in[0], out = op.out[0];
             const Tensor &a = g.tensors[in], &b = g.tensors[out];
-            if (!(a.shape == b.shape) || a.mem != b.mem || !(g.valid_of(in) == g.valid_of(out))) continue;
+            if (!(a.shape == b.shape) || a.mem != b.mem) continue;
             if (op.code == Code::ASSEMBLE && b.producers.size() != 1) continue;
             if (b.fn_out) {
                 if (a.fn_in || a.fn_out || a.producers.size() != 1) continue;
@@ -229,7 +230,14 @@ void remove_redundant(Graph& g) {
                     if (g.ops[producer].out[o] == in) g.replace_output(producer, o, out);
             } else {
                 g.kill(id);
-                for (Id c : std::vector<Id>(g.tensors[out].consumers)) g.replace_input(c, out, in);
+                const Shape valid = g.valid_of(out);
+                const bool differs = !(valid == g.valid_of(in));
+                for (Id c : std::vector<Id>(g.tensors[out].consumers)) {
+                    g.replace_input(c, out, in);
+                    if (!differs || g.ops[c].code != Code::ASSEMBLE || g.ops[c].valid != NONE) continue;
+                    g.ops[c].valid = static_cast<Id>(g.valid_shapes.size());
+                    g.valid_shapes.push_back(valid);
+                }
             }
             changed = again = true;
         }

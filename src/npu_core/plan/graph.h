@@ -71,6 +71,7 @@ struct Op {
     std::vector<Id> in, out;
     Shape at;                             // VIEW, ASSEMBLE and moves: window offset
     Id dyn = NONE;                        // offset part that changes from instance to instance (Graph::dyn_sets)
+    Id valid = NONE;                      // ASSEMBLE: index of Graph::valid_shapes where not what is valid of its input moves
     Id mm = NONE;                         // MATMUL_TILE: index of Graph::matmuls
     Id src = NONE;                        // index of Block::ops this came from
     int32_t latency = 0, scope = -1;
@@ -92,6 +93,7 @@ struct Graph {
     Id add_fresh(const Shape& shape, DType dtype);                  // own storage
     Id add_like(Id tensor);                                         // own storage for a copy of it
     const Shape& valid_of(Id tensor) const;
+    const Shape& moved(const Op& assemble) const { return assemble.valid == NONE ? valid_of(assemble.in[0]) : valid_shapes[assemble.valid]; }
     void set_valid(Id tensor, const Shape& valid);
     Id add_op(Code code, std::vector<Id> in, std::vector<Id> out, Id src);
     void kill(Id op);

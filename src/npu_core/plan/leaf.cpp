@@ -122,7 +122,7 @@ struct Builder {
             traffic(made, g.valid_of(op.out[0]), g.tensors[op.in[0]].shape, dtype_size_bytes(g.tensors[op.out[0]].dtype));
         } else if (op.code == Code::COPY_OUT) {
             const Tensor& gm = g.tensors[op.out[0]];
-            traffic(made, g.valid_of(op.in[0]), gm.shape, dtype_size_bytes(gm.dtype));
+            traffic(made, g.moved(op), gm.shape, dtype_size_bytes(gm.dtype));
         } else if (op.code == Code::TRANSPOSE_MOVEOUT || op.code == Code::INDEX_OUTCAST) {
             const Id from = op.code == Code::INDEX_OUTCAST ? op.in.back() : op.in[0];
             rows_apart(made, g.valid_of(from), g.tensors[from].dtype);

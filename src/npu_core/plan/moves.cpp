@@ -81,7 +81,7 @@ void copy_through_ub(Graph& g, Id id, const Chip& chip) {
         for (int d = 0; d < whole.rank; ++d) extent[d] = std::min(piece[d], whole[d] - at[d]);
         const Id mid = g.add_fresh(extent, type);
         g.tensors[mid].mem = Mem::UB;
-        if (g.tensors[op.in[0]].valid != NONE) g.set_valid(mid, within(g.valid_of(op.in[0]), at, extent));
+        g.set_valid(mid, within(g.moved(op), at, extent));
         const Id in = g.add_op(Code::COPY_IN, {op.in[0]}, {mid}, op.src);
         g.ops[in].at = at;
         g.ops[in].sub = op.sub;
@@ -145,6 +145,8 @@ void eliminate_common(Graph& g) {
             Key key{op.sub, op.mm, op.dyn, op.code, op.in, {op.at.d.begin(), op.at.d.begin() + op.at.rank}};
             for (int i = 0; i < out.shape.rank; ++i) key.at.push_back(out.shape[i]);
             key.at.push_back(static_cast<int64_t>(out.dtype));
+            if (op.valid != NONE)
+                for (int i = 0; i < g.moved(op).rank; ++i) key.at.push_back(g.moved(op)[i]);
             if (out.valid != NONE)
                 for (int i = 0; i < out.shape.rank; ++i) key.at.push_back(g.valid_of(op.out[0])[i]);
             auto [it, added] = first.try_emplace(std::move(key), id);

@@ -91,7 +91,7 @@ void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std
             add(reads, op.in[0], op.at, t.shape, valid, op.dyn, bytes_of(valid, t.dtype));
         } else if (op.code == Code::COPY_OUT ||
                    (op.code == Code::ASSEMBLE && g.tensors[op.in[0]].mem == Mem::GM && g.tensors[op.out[0]].mem == Mem::GM)) {
-            const Shape& valid = g.valid_of(op.in[0]);   // in GM: what a transpose or an index update wrote to its place
+            const Shape& valid = g.moved(op);   // in GM: what a transpose or an index update wrote to its place
             add(writes, op.out[0], op.at, g.tensors[op.in[0]].shape, valid, op.dyn, bytes_of(valid, g.tensors[op.out[0]].dtype));
         } else if (op.code == Code::RESHAPE) {
             const Tensor& t = g.tensors[op.in[0]];

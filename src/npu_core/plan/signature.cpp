@@ -35,6 +35,10 @@ std::vector<int64_t> signature(const Graph& g, const SubGraph& s) {
         for (Id t : op.in) put_tensor(t);
         sig.push_back(-2);
         for (Id t : op.out) put_tensor(t);
+        if (op.valid != NONE) {
+            sig.push_back(-4);
+            for (int i = 0; i < g.moved(op).rank; ++i) sig.push_back(g.moved(op)[i]);
+        }
         if (op.mm == NONE) continue;
         const Matmul& m = g.matmuls[op.mm];
         for (int64_t v : {m.m, m.n, m.k, m.valid_m, m.valid_n, m.valid_k, m.k_l0, m.k_l1a, m.k_l1b, static_cast<int64_t>(m.in), static_cast<int64_t>(m.acc),
