@@ -1,11 +1,13 @@
 // Equal operations of one sub-graph collapse. Source: hicann/pypto@r0.2.0 passes/tile_graph_pass
 // (CommonOperationEliminate).
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
 #include "npu_core/lowering/leaf.h"
 #include "npu_core/lowering/moves.h"
+#include "npu_core/lowering/partition.h"
 
 namespace npu::lowering {
 namespace {
@@ -33,20 +35,54 @@ bool never_collapses(Opcode c) {
            f.klass == OpClass::MOVE_OUT;
 }
 
-Key key_of(const Graph& g, const Op& op) {
-    Key key{int64_t(op.code), op.sub_graph, op.valid, op.transpose, int64_t(op.in.size())};
-    for (int32_t t : op.in) key.push_back(t);
-    add_offset(key, op.at);
-    for (int32_t t : op.out) add_shape(key, g.tensors[t]);
-    if (const Attributes* a = g.attrs(op)) {
-        int64_t bits;
-        static_assert(sizeof bits == sizeof a->scalar);
-        std::copy_n(reinterpret_cast<const char*>(&a->scalar), sizeof bits, reinterpret_cast<char*>(&bits));
-        key.insert(key.end(), {a->axis, a->has_scalar, bits, a->trans_a, a->trans_b});
-        key.insert(key.end(), a->ints.begin(), a->ints.end());
+// Operations by what makes two of them equal.
+class SameOps {
+public:
+    explicit SameOps(const Graph& g) : g_(g), table_(std::bit_ceil(std::max<size_t>(16, g.order.size() * 2)), {0, -1}) {}
+
+    // The operation equal to this one that was seen first: itself if there is none.
+    int32_t first(int32_t id) {
+        const uint64_t h = hash(g_.ops[id]);
+        for (size_t i = h & (table_.size() - 1);; i = (i + 1) & (table_.size() - 1)) {
+            Entry& e = table_[i];
+            if (e.op < 0) {
+                e = {h, id};
+                return id;
+            }
+            if (e.hash == h && equal(g_.ops[e.op], g_.ops[id])) return e.op;
+        }
     }
-    return key;
-}
+
+private:
+    struct Entry {
+        uint64_t hash;
+        int32_t op;
+    };
+
+    uint64_t hash(const Op& op) const {
+        uint64_t h = mix_hash(uint64_t(op.code), uint64_t(uint32_t(op.sub_graph)));
+        for (int32_t t : op.in) h = mix_hash(h, uint64_t(t));
+        for (int d = 0; d < op.at.rank; ++d) h = mix_hash(h, uint64_t(op.at.d[d].at) * 31 + uint64_t(op.at.d[d].symbol));
+        return h;
+    }
+
+    bool equal(const Op& a, const Op& b) const {
+        if (a.code != b.code || a.sub_graph != b.sub_graph || a.valid != b.valid || a.transpose != b.transpose || !(a.in == b.in) ||
+            !(a.at == b.at) || a.out.size() != b.out.size())
+            return false;
+        for (size_t i = 0; i < a.out.size(); ++i) {
+            const Tensor &x = g_.tensors[a.out[i]], &y = g_.tensors[b.out[i]];
+            if (x.dtype != y.dtype || x.mem != y.mem || !(x.shape == y.shape)) return false;
+        }
+        const Attributes *p = g_.attrs(a), *q = g_.attrs(b);
+        if (!p || !q || p == q) return p == q;
+        return p->axis == q->axis && p->has_scalar == q->has_scalar && std::bit_cast<uint64_t>(p->scalar) == std::bit_cast<uint64_t>(q->scalar) &&
+               p->trans_a == q->trans_a && p->trans_b == q->trans_b && p->ints == q->ints;
+    }
+
+    const Graph& g_;
+    std::vector<Entry> table_;
+};
 
 void read_instead(Graph& g, int32_t dropped, int32_t kept) {
     for (int32_t c : Ids(g.tensors[dropped].consumers)) g.replace_input(c, dropped, kept);
@@ -84,17 +120,17 @@ bool collapse_boxes(Graph& g, const std::vector<char>& fixed) {
 }
 
 bool collapse_ops(Graph& g) {
-    std::map<Key, int32_t> first;
+    SameOps seen(g);
     bool any = false;
     for (int32_t id : g.order) {
         const Op& op = g.ops[id];
         if (op.dead || op.out.empty() || op.valid || never_collapses(op.code)) continue;   // valid: symbolic sizes never compare equal
-        auto [it, fresh] = first.try_emplace(key_of(g, op), id);
-        if (fresh) continue;
+        const int32_t kept = seen.first(id);
+        if (kept == id) continue;
         bool sole = true;
         for (int32_t t : op.out) sole &= g.tensors[t].producers.size() == 1;
         if (!sole) continue;
-        for (size_t i = 0; i < op.out.size(); ++i) read_instead(g, op.out[i], g.ops[it->second].out[i]);
+        for (size_t i = 0; i < op.out.size(); ++i) read_instead(g, op.out[i], g.ops[kept].out[i]);
         g.kill(id);
         any = true;
     }

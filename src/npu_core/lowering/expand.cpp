@@ -95,10 +95,7 @@ int32_t Expander::view(int32_t from, const Offset& at, int32_t to, Mem target, b
 void Expander::produced(int32_t tensor) {
     const size_t raw = size_t(g_.tensors[tensor].raw);
     if (raw >= tiles_of_.size()) tiles_of_.resize(raw + 1);
-    auto& list = tiles_of_[raw];
-    for (size_t i = list.size(); i-- > 0 && i + 8 > list.size();)
-        if (list[i] == tensor) return;
-    list.push_back(tensor);
+    tiles_of_[raw].add(g_, tensor);
 }
 
 void Expander::each_tile(const Shape& whole, const std::function<void(const Shape&, const Shape&)>& use) {

@@ -5,6 +5,7 @@
 
 #include "npu_core/base/patience.h"
 #include "npu_core/lowering/graph.h"
+#include "npu_core/lowering/tile_index.h"
 
 namespace npu::lowering {
 
@@ -54,7 +55,8 @@ private:
     Graph& g_;
     Patience patience_;
     int32_t source_ = -1;
-    std::vector<std::vector<int32_t>> tiles_of_;   // raw -> tensors produced so far
+    std::vector<TileIndex> tiles_of_;   // raw -> tensors produced so far
+    std::vector<int32_t> near_;         // scratch of linked
 };
 
 // Families. Each expands the current source operation.

@@ -96,6 +96,21 @@ void Graph::kill(int32_t id) {
     ops[id].dead = true;
 }
 
+void Graph::kill_all(const std::vector<int32_t>& list) {
+    std::vector<int32_t> touched;
+    for (int32_t id : list) {
+        if (ops[id].dead) continue;
+        ops[id].dead = true;
+        for (const Ids* operands : {&ops[id].in, &ops[id].out}) touched.insert(touched.end(), operands->begin(), operands->end());
+    }
+    std::sort(touched.begin(), touched.end());
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    for (int32_t t : touched) {
+        tensors[t].producers.erase_if([&](int32_t id) { return ops[id].dead; });
+        tensors[t].consumers.erase_if([&](int32_t id) { return ops[id].dead; });
+    }
+}
+
 void Graph::replace_input(int32_t id, int32_t from, int32_t to) {
     for (int32_t& t : ops[id].in)
         if (t == from) t = to;
@@ -156,7 +171,8 @@ int32_t initial_latency(const Graph& g, Opcode code, const Ids& in, const Ids& o
 }
 
 std::vector<int32_t> sorted_ops(const Graph& g, const std::vector<int32_t>& list) {
-    std::vector<int32_t> waiting(g.ops.size(), -1);
+    static thread_local std::vector<int32_t> waiting;      // -1 between calls: short lists of large graphs are sorted often
+    if (waiting.size() < g.ops.size()) waiting.resize(g.ops.size(), -1);
     for (int32_t id : list)
         if (!g.ops[id].dead) waiting[id] = 0;
     for (int32_t id : list) {
@@ -174,6 +190,7 @@ std::vector<int32_t> sorted_ops(const Graph& g, const std::vector<int32_t>& list
             for (int32_t p : g.tensors[t].producers)
                 if (waiting[p] > 0 && --waiting[p] == 0) done.push_back(p);
     std::reverse(done.begin(), done.end());
+    for (int32_t id : list) waiting[id] = -1;
     return done;
 }
 

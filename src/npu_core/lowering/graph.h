@@ -121,6 +121,7 @@ struct Graph {
     void link(int32_t op);      // enter the operation with its tensors
     void unlink(int32_t op);
     void kill(int32_t op);      // unlink and mark dead; `order` is cleaned by drop_dead or sort_ops
+    void kill_all(const std::vector<int32_t>& list);   // the same for many, in one pass over the lists of their tensors
     void replace_input(int32_t op, int32_t from, int32_t to);
     void replace_output(int32_t op, int32_t from, int32_t to);
     void drop_dead();           // remove dead operations from `order`

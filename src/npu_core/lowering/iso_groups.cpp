@@ -46,7 +46,7 @@ std::vector<int32_t> hash_nodes(const Graph& g, const OpEdges& e) {
 }
 
 struct HashGraph {
-    std::vector<std::vector<int32_t>> members, next, previous;   // by smallest member; empty for others
+    std::vector<Ids> members, next, previous;   // by smallest member; empty for others
     std::vector<int32_t> topological;
 };
 
@@ -65,11 +65,10 @@ HashGraph hash_graph(const OpEdges& e, const std::vector<int32_t>& node_of) {
                 h.previous[node_of[j]].push_back(node_of[i]);
             }
     }
-    for (size_t i = 0; i < n; ++i)
-        for (auto* list : {&h.next[i], &h.previous[i]}) {
-            std::sort(list->begin(), list->end());
-            list->erase(std::unique(list->begin(), list->end()), list->end());
-        }
+    for (size_t i = 0; i < n; ++i) {
+        h.next[i].sort_unique();
+        h.previous[i].sort_unique();
+    }
     for (size_t i = 0; i < n; ++i) {
         open[i] = int32_t(h.previous[i].size());
         if (!h.members[i].empty() && open[i] == 0) h.topological.push_back(int32_t(i));
@@ -81,7 +80,7 @@ HashGraph hash_graph(const OpEdges& e, const std::vector<int32_t>& node_of) {
 }
 
 // Hashes of the operations of one hash node along its inner edges.
-void local_hashes(const std::vector<int32_t>& members, const std::vector<std::vector<int32_t>>& edges,
+void local_hashes(const Ids& members, const std::vector<Ids>& edges,
                   const std::vector<int32_t>& node_of, const std::vector<uint64_t>& own, bool forward,
                   std::vector<uint64_t>& out) {
     auto one = [&](int32_t i) {

@@ -35,13 +35,14 @@ int32_t Expander::linked(const Ref& whole, const Offset& at, const Shape& asked)
     Shape shape = asked;   // a reduction asks for full tiles, past the end of the tensor
     const Shape& storage = g_.raws[whole.raw].shape;
     for (int d = 0; d < shape.rank; ++d) shape[d] = std::min(shape[d], storage[d] - at.d[d].at);
-    if (size_t(whole.raw) < tiles_of_.size())
-        for (int32_t t : tiles_of_[whole.raw]) {
-            const Tensor& tile = g_.tensors[t];
-            if (tile.shape.rank != shape.rank || !overlaps(tile, at, shape)) continue;
-            if (same_window(tile, at, shape)) return t;
-            found.push_back(t);
-        }
+    near_.clear();
+    if (size_t(whole.raw) < tiles_of_.size()) tiles_of_[whole.raw].candidates(at, shape, near_);
+    for (int32_t t : near_) {
+        const Tensor& tile = g_.tensors[t];
+        if (tile.shape.rank != shape.rank || !overlaps(tile, at, shape)) continue;
+        if (same_window(tile, at, shape)) return t;
+        found.push_back(t);
+    }
     if (found.empty()) return whole.tensor;
     for (int32_t t : found)
         if (contains(g_.tensors[t], at, shape)) {

@@ -44,7 +44,7 @@ std::vector<Mem> path(Mem from, Mem to, bool l0c_to_l1) {
 
 class Assign {
 public:
-    explicit Assign(Graph& g) : g_(g), own_(g.tensors.size(), Mem::UNKNOWN), want_(g.ops.size()) {}
+    explicit Assign(Graph& g) : g_(g), own_(g.tensors.size(), Mem::UNKNOWN), want_(g.ops.size()), writers_left_(g.tensors.size(), -1) {}
 
     void run() {
         for (int32_t id : g_.order) by_table(id);
@@ -118,6 +118,8 @@ private:
         const Op& op = g_.ops[id];
         if (op.code == Opcode::ASSEMBLE) {
             const int32_t out = op.out[0];
+            if (writers_left_[out] < 0) writers_left_[out] = int32_t(g_.tensors[out].producers.size());
+            if (--writers_left_[out]) return;        // nothing reads it before its last writer
             Mem common = own_[op.in[0]];
             bool aligned = true;
             for (int32_t p : g_.tensors[out].producers) {
@@ -235,6 +237,7 @@ private:
     Graph& g_;
     std::vector<Mem> own_;
     std::vector<std::vector<Mem>> want_;
+    std::vector<int32_t> writers_left_;    // of a joined tensor; -1: none seen
 };
 
 }  // namespace

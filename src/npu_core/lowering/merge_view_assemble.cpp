@@ -19,7 +19,7 @@ public:
             op.at = m.at;
             op.valid = m.valid;
         }
-        for (int32_t id : dropped_) g_.kill(id);
+        g_.kill_all(dropped_);
     }
 
 private:
@@ -72,7 +72,7 @@ public:
             const int32_t id = g_.clone_op(m.first, {m.from}, {m.to});
             g_.ops[id].at = m.at;
         }
-        for (int32_t id : dropped_) g_.kill(id);
+        g_.kill_all(dropped_);
     }
 
 private:

@@ -20,12 +20,12 @@ struct SuperNode {
     int32_t scope = -1;
     bool mergeable = true;
     uint64_t hash = 0;
-    std::vector<int32_t> next, previous;  // super-nodes, ascending
+    Ids next, previous;                // super-nodes, ascending
 };
 
 // Edges between operations by list position.
 struct OpEdges {
-    std::vector<std::vector<int32_t>> next, previous;   // ascending, each once
+    std::vector<Ids> next, previous;   // ascending, each once
 };
 OpEdges op_edges(const Graph& graph);
 

@@ -51,6 +51,11 @@ public:
         size_ = 0;
         for (; first != last; ++first) push_back(*first);
     }
+    void sort_unique() {
+        if (size_ < 2) return;
+        std::sort(begin(), end());
+        size_ = uint32_t(std::unique(begin(), end()) - begin());
+    }
     bool contains(int32_t x) const { return std::find(begin(), end(), x) != end(); }
 
     // As an ordered set of creation numbers.
@@ -61,9 +66,11 @@ public:
         push_back(x);
         std::rotate(begin() + i, end() - 1, end());
     }
+    template <class P> void erase_if(P&& drop) { size_ = uint32_t(std::remove_if(begin(), end(), drop) - begin()); }
+    // Of an ordered set.
     void erase_value(int32_t x) {
-        int32_t* at = std::find(begin(), end(), x);
-        if (at == end()) return;
+        int32_t* at = std::lower_bound(begin(), end(), x);
+        if (at == end() || *at != x) return;
         std::move(at + 1, end(), at);
         --size_;
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 namespace npu::lowering {
 namespace {
@@ -13,15 +14,19 @@ constexpr size_t NEVER = SIZE_MAX;
 class Spill {
 public:
     Spill(Leaf& leaf, const BufferPools& pools, int32_t alloc, const std::vector<char>& executed)
-        : leaf_(leaf), g_(leaf.graph), executed_(executed), alloc_(alloc) {
-        const Buffer& b = leaf.buffers[leaf.buffer_of_alloc[alloc]];
+        : leaf_(leaf), g_(leaf.graph), executed_(executed), own_(leaf.buffer_of_alloc[alloc]) {
+        const Buffer& b = leaf.buffers[own_];
         mem_ = b.mem;
         need_ = b.bytes;
         live_ = pools.live(mem_);
         last_use_.assign(leaf.buffers.size(), -1);
         last_writer_.assign(leaf.buffers.size(), -1);
         next_use_.assign(leaf.buffers.size(), NEVER);
-        for (size_t i = 0; i < leaf.list.size(); ++i) scan(i);
+        place_.assign(g_.ops.size(), 0);
+        for (size_t i = 0; i < leaf.list.size(); ++i) place_[leaf.list[i]] = i;
+        for (const Placed& p : live_) scan(p.buffer);
+        waiting_ = users(own_);
+        std::sort(waiting_.begin(), waiting_.end(), [&](int32_t x, int32_t y) { return place_[x] < place_[y]; });
         find_protected();
     }
 
@@ -35,37 +40,41 @@ public:
     }
 
 private:
-    bool is_alloc(int32_t id) const { return leaf_.buffer_of_alloc[id] >= 0; }
     bool done(int32_t id) const { return size_t(id) < executed_.size() && executed_[id]; }
 
-    void scan(size_t i) {
-        const int32_t id = leaf_.list[i];
-        if (is_alloc(id)) return;
-        const Op& op = g_.ops[id];
-        for (const Ids* operands : {&op.in, &op.out})
-            for (int32_t t : *operands) {
-                const int32_t b = leaf_.buffer_of[t];
-                if (b < 0) continue;
-                if (!done(id)) next_use_[b] = std::min(next_use_[b], i);
-                else {
-                    last_use_[b] = id;
-                    if (operands == &op.out) last_writer_[b] = id;
+    // Operations with an operand in the buffer, ALLOC apart; some twice.
+    std::vector<int32_t> users(int32_t b) const {
+        std::vector<int32_t> list;
+        for (int32_t t : leaf_.buffers[b].tensors)
+            for (const Ids* ops : {&g_.tensors[t].producers, &g_.tensors[t].consumers}) list.insert(list.end(), ops->begin(), ops->end());
+        return list;
+    }
+
+    void scan(int32_t b) {
+        auto later = [&](int32_t& best, int32_t id) {
+            if (best < 0 || place_[best] < place_[id]) best = id;
+        };
+        for (int32_t t : leaf_.buffers[b].tensors)
+            for (const Ids* ops : {&g_.tensors[t].producers, &g_.tensors[t].consumers})
+                for (int32_t id : *ops) {
+                    if (!done(id)) next_use_[b] = std::min(next_use_[b], place_[id]);
+                    else {
+                        later(last_use_[b], id);
+                        if (ops == &g_.tensors[t].producers) later(last_writer_[b], id);
+                    }
                 }
-            }
     }
 
     // Producers of what the operations waiting for this ALLOC read.
     void find_protected() {
-        const Dependencies d = dependencies(leaf_, leaf_.list);
-        protected_.assign(g_.ops.size(), 0);
         auto protect = [&](int32_t id) {
-            for (int32_t p : d.before[id]) protected_[p] = 1;
+            for (int32_t t : g_.ops[id].in)
+                for (int32_t p : g_.tensors[t].producers) protected_.insert(p);
         };
-        for (int32_t s : d.after[alloc_]) protect(s);
-        if (d.after[alloc_].empty()) return;
-        const int32_t first = d.after[alloc_].front();
-        if (g_.ops[first].code == Opcode::COPY_IN)
-            for (int32_t s : d.after[first]) protect(s);
+        for (int32_t s : waiting_) protect(s);
+        if (waiting_.empty() || g_.ops[waiting_.front()].code != Opcode::COPY_IN) return;
+        for (int32_t t : g_.ops[waiting_.front()].out)
+            for (int32_t s : g_.tensors[t].consumers) protect(s);
     }
 
     bool is_empty(int32_t b) const { return last_writer_[b] < 0; }
@@ -73,7 +82,7 @@ private:
         const Opcode c = g_.ops[last_writer_[b]].code;
         return c == Opcode::ASSEMBLE || c == Opcode::VIEW;
     }
-    bool excluded(int32_t b) const { return is_empty(b) || protected_[last_use_[b]]; }
+    bool excluded(int32_t b) const { return is_empty(b) || protected_.count(last_use_[b]); }
 
     std::vector<int32_t> best_group() const {
         std::vector<int32_t> best;
@@ -160,8 +169,8 @@ private:
 
     void reload(int32_t b, int32_t held, int32_t source, const Offset& at, int32_t copy) {
         int32_t user = -1;
-        for (int32_t id : leaf_.list)
-            if (user < 0 && id != copy && !is_alloc(id) && !done(id) && touches(id, b)) user = id;
+        for (int32_t id : users(b))
+            if (id != copy && !done(id) && (user < 0 || place_[id] < place_[user])) user = id;
         if (user < 0) return;
         const int32_t fresh = new_buffer(leaf_.buffers[b]);
         std::vector<int32_t> added{leaf_.buffers[fresh].alloc};
@@ -188,16 +197,9 @@ private:
         redirect(b, held, again, fresh, added);
     }
 
-    bool touches(int32_t id, int32_t b) const {
-        for (const Ids* operands : {&g_.ops[id].in, &g_.ops[id].out})
-            for (int32_t t : *operands)
-                if (leaf_.buffer_of[t] == b) return true;
-        return false;
-    }
-
     void redirect(int32_t b, int32_t held, int32_t again, int32_t fresh, const std::vector<int32_t>& added) {
-        for (int32_t id : std::vector<int32_t>(leaf_.list)) {
-            if (is_alloc(id) || done(id) || std::find(added.begin(), added.end(), id) != added.end()) continue;
+        for (int32_t id : users(b)) {
+            if (done(id) || std::find(added.begin(), added.end(), id) != added.end()) continue;
             for (int32_t t : Ids(g_.ops[id].in)) {
                 if (leaf_.buffer_of[t] != b) continue;
                 if (t == held) g_.replace_input(id, held, again);
@@ -220,13 +222,14 @@ private:
     Leaf& leaf_;
     Graph& g_;
     const std::vector<char>& executed_;
-    int32_t alloc_;
+    int32_t own_;                          // buffer that wants room
     Mem mem_;
     int64_t need_;
     std::vector<Placed> live_;
     std::vector<int32_t> last_use_, last_writer_;
-    std::vector<size_t> next_use_;
-    std::vector<char> protected_;
+    std::vector<size_t> next_use_, place_;   // place_: before anything was inserted
+    std::vector<int32_t> waiting_;         // operations that use it
+    std::unordered_set<int32_t> protected_;
     std::map<int32_t, int32_t> copy_after_;
 };
 
@@ -236,6 +239,20 @@ std::vector<int32_t> spill_for(Leaf& leaf, const BufferPools& pools, int32_t all
     const Mem mem = leaf.buffers[leaf.buffer_of_alloc[alloc]].mem;
     if (mem != Mem::UB && mem != Mem::L1) return {};
     return Spill(leaf, pools, alloc, executed).run();
+}
+
+// Operand occurrences of a buffer in operations not yet executed, its ALLOC included.
+static int32_t references_left(const Leaf& leaf, int32_t buffer, const std::vector<char>& executed) {
+    const Buffer& b = leaf.buffers[buffer];
+    const Graph& g = leaf.graph;
+    int32_t count = !executed[b.alloc];
+    for (int32_t t : b.tensors) {
+        for (int32_t id : g.tensors[t].producers)
+            if (!executed[id]) count += int32_t(std::count(g.ops[id].out.begin(), g.ops[id].out.end(), t));
+        for (int32_t id : g.tensors[t].consumers)
+            if (!executed[id]) count += int32_t(std::count(g.ops[id].in.begin(), g.ops[id].in.end(), t));
+    }
+    return count;
 }
 
 void insert_spills(Leaf& leaf) {
@@ -251,11 +268,15 @@ void insert_spills(Leaf& leaf) {
         if (own >= 0) {
             const Buffer want = leaf.buffers[own];
             if (!pools.allocate(want.mem, own, want.bytes)) {
-                for (int32_t b : spill_for(leaf, pools, id, executed)) pools.free(want.mem, b);
+                const size_t known = leaf.buffers.size();
+                const std::vector<int32_t> spilled = spill_for(leaf, pools, id, executed);
+                for (int32_t b : spilled) pools.free(want.mem, b);
                 executed.resize(leaf.graph.ops.size(), 0);
                 i = size_t(std::find(leaf.list.begin(), leaf.list.end(), id) - leaf.list.begin());
                 for (size_t k = 0; k < i; ++k) executed[leaf.list[k]] = 1;
-                refs = reference_counts(leaf, {leaf.list.begin() + long(i), leaf.list.end()});
+                refs.resize(leaf.buffers.size());
+                for (int32_t b : spilled) refs[b] = references_left(leaf, b, executed);
+                for (size_t b = known; b < leaf.buffers.size(); ++b) refs[b] = references_left(leaf, int32_t(b), executed);
                 if (!pools.allocate(want.mem, own, want.bytes)) refuse_buffer(leaf, own, pools.largest_gap(want.mem));
             }
             release(own);

@@ -1,9 +1,11 @@
 // Source: hicann/pypto@r0.2.0 passes/tile_graph_pass (SplitRawTensor, SplitLargeFanoutTensor).
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "npu_core/lowering/cleanup.h"
+#include "npu_core/lowering/window_grid.h"
 
 namespace npu::lowering {
 namespace {
@@ -42,9 +44,18 @@ public:
     }
 
 private:
+    // Calls use(i) for the first `count` boxes that may touch the window, ascending.
+    template <class F> void each(const WindowGrid& grid, int32_t count, const std::vector<int64_t>& at, const Shape& size, F&& use) {
+        if (grid.candidates(at.data(), size, near_))
+            for (int32_t i : near_) use(i);
+        else
+            for (int32_t i = 0; i < count; ++i) use(i);
+    }
+
     bool collect(int32_t t) {
         writers_.clear();
         readers_.clear();
+        disjoint_ = true;
         const Tensor& x = g_.tensors[t];
         auto box = [&](int32_t op, int32_t part) {
             Box b{g_.tensors[part].shape, {}, op};
@@ -62,9 +73,14 @@ private:
             readers_.push_back(box(c, op.out[0]));
         }
         if (readers_.empty() || writers_.size() < 2) return false;
-        for (size_t i = 0; i < writers_.size(); ++i)
-            for (size_t j = i + 1; j < writers_.size() && writers_.size() < 2048; ++j)
-                if (overlap(writers_[i], writers_[j])) return false;
+        writer_grid_.emplace(writers_[0].shape);
+        for (size_t i = 0; i < writers_.size(); ++i) {
+            each(*writer_grid_, int32_t(i), writers_[i].at, writers_[i].shape, [&](int32_t j) { disjoint_ &= !overlap(writers_[i], writers_[j]); });
+            if (!disjoint_) return false;
+            writer_grid_->add(writers_[i].at.data(), writers_[i].shape, int32_t(i));
+        }
+        reader_grid_.emplace(readers_[0].shape);
+        for (size_t i = 0; i < readers_.size(); ++i) reader_grid_->add(readers_[i].at.data(), readers_[i].shape, int32_t(i));
         return true;
     }
 
@@ -73,11 +89,12 @@ private:
         const Shape whole = g_.tensors[t].shape;
         std::vector<Shape> lcm_shapes;
         Shape largest = writers_[0].shape;
-        for (const Box& w : writers_) {
-            if (w.shape.count() > largest.count()) largest = w.shape;
-            for (const Box& r : readers_) {
-                Shape s = w.shape;
-                for (int d = 0; d < s.rank; ++d) s[d] = std::min(whole[d], std::lcm(w.shape[d], r.shape[d]));
+        const std::vector<Shape> read_shapes = shapes_of(readers_);
+        for (const Shape& w : shapes_of(writers_)) {
+            if (w.count() > largest.count()) largest = w;
+            for (const Shape& r : read_shapes) {
+                Shape s = w;
+                for (int d = 0; d < s.rank; ++d) s[d] = std::min(whole[d], std::lcm(w[d], r[d]));
                 if (s == whole || std::find(lcm_shapes.begin(), lcm_shapes.end(), s) != lcm_shapes.end()) continue;
                 lcm_shapes.push_back(s);
             }
@@ -90,6 +107,14 @@ private:
             for (const auto& at : places) any |= split_tile(t, at, s, whole);
         }
         return any;
+    }
+
+    // Each once, in order of first appearance.
+    static std::vector<Shape> shapes_of(const std::vector<Box>& boxes) {
+        std::vector<Shape> shapes;
+        for (const Box& b : boxes)
+            if (std::find(shapes.begin(), shapes.end(), b.shape) == shapes.end()) shapes.push_back(b.shape);
+        return shapes;
     }
 
     void add_grid(const Shape& step, const Shape& whole, std::set<std::vector<int64_t>>& places) {
@@ -107,14 +132,17 @@ private:
         for (int d = 0; d < size.rank; ++d) size[d] = std::min(lcm[d], whole[d] - at[d]);
         std::vector<const Box*> from, to;
         int64_t filled = 0;
-        for (const Box& w : writers_)
-            if (inside(w, at, size)) {
-                from.push_back(&w);
-                filled += w.shape.count();
-            }
+        each(*writer_grid_, int32_t(writers_.size()), at, size, [&](int32_t i) {
+            const Box& w = writers_[i];
+            if (!inside(w, at, size)) return;
+            from.push_back(&w);
+            filled += w.shape.count();
+        });
         if (from.empty() || filled != size.count()) return false;
-        for (const Box& r : readers_)
+        each(*reader_grid_, int32_t(readers_.size()), at, size, [&](int32_t i) {
+            const Box& r = readers_[i];
             if (!done_.count(r.op) && inside(r, at, size)) to.push_back(&r);
+        });
         if (to.empty()) return false;
         int32_t part = -1;
         for (const Box* r : to) {
@@ -137,6 +165,9 @@ private:
 
     Graph& g_;
     std::vector<Box> writers_, readers_;
+    std::optional<WindowGrid> writer_grid_, reader_grid_;
+    bool disjoint_ = true;                 // no two writers overlap
+    std::vector<int32_t> near_;
     std::set<int32_t> done_;
 };
 

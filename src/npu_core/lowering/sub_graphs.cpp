@@ -35,18 +35,17 @@ SubGraphs sub_graphs_of(const Graph& g) {
 }
 
 uint64_t sequence_hash(const Graph& g, const std::vector<int32_t>& ops) {
-    std::unordered_map<int32_t, uint64_t> place;
+    static thread_local std::vector<uint64_t> place;      // 0 between calls
+    if (place.size() < g.ops.size()) place.resize(g.ops.size(), 0);
     uint64_t hash = 0x27220a95;
     for (size_t i = 0; i < ops.size(); ++i) {
         const Op& op = g.ops[ops[i]];
         hash = mix_hash(hash, uint64_t(op.code));
         for (int32_t t : op.in)
-            for (int32_t p : g.tensors[t].producers) {
-                auto it = place.find(p);
-                hash = mix_hash(hash, it == place.end() ? 0 : it->second);
-            }
+            for (int32_t p : g.tensors[t].producers) hash = mix_hash(hash, place[p]);
         place[ops[i]] = i + 1;
     }
+    for (int32_t id : ops) place[id] = 0;
     return hash;
 }
 

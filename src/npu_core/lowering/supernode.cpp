@@ -31,7 +31,7 @@ Mem first_mem(const Graph& g, const Ids& operands) {
 
 void unite_by_rule(const Graph& g, const OpEdges& e, int32_t i, UnionFind& sets) {
     const Op& op = g.ops[g.order[i]];
-    auto all = [&](const std::vector<int32_t>& list) {
+    auto all = [&](const Ids& list) {
         for (int32_t j : list) sets.unite(i, j);
     };
     const Mem in = first_mem(g, op.in), out = first_mem(g, op.out);
@@ -71,7 +71,7 @@ void unite_by_rule(const Graph& g, const OpEdges& e, int32_t i, UnionFind& sets)
 // Strongly connected components of the node graph become one node: nothing may lie between two members.
 void close_cycles(const OpEdges& e, UnionFind& sets) {
     const int32_t n = int32_t(e.next.size());
-    std::vector<std::vector<int32_t>> next(n);
+    std::vector<Ids> next(n);
     for (int32_t i = 0; i < n; ++i)
         for (int32_t j : e.next[i]) {
             const int32_t a = sets.find(i), b = sets.find(j);
@@ -125,8 +125,7 @@ OpEdges op_edges(const Graph& g) {
         for (int32_t t : g.ops[g.order[i]].out)
             for (int32_t c : g.tensors[t].consumers)
                 if (place[c] >= 0) e.next[i].push_back(place[c]);
-        std::sort(e.next[i].begin(), e.next[i].end());
-        e.next[i].erase(std::unique(e.next[i].begin(), e.next[i].end()), e.next[i].end());
+        e.next[i].sort_unique();
         for (int32_t n : e.next[i]) e.previous[n].push_back(int32_t(i));
     }
     return e;
@@ -168,10 +167,8 @@ std::vector<SuperNode> build_super_nodes(const Graph& g, const OpEdges& e) {
                 nodes[node_of[j]].previous.push_back(node_of[i]);
             }
     for (SuperNode& s : nodes) {
-        for (auto* list : {&s.next, &s.previous}) {
-            std::sort(list->begin(), list->end());
-            list->erase(std::unique(list->begin(), list->end()), list->end());
-        }
+        s.next.sort_unique();
+        s.previous.sort_unique();
         if (s.core == CoreType::ANY) s.core = CoreType::AIV;
         if (s.members.size() == 1 && g.ops[g.order[s.members[0]]].code == Opcode::RESHAPE) {
             const size_t in = s.previous.size(), out = s.next.size();

@@ -52,16 +52,22 @@ std::vector<int32_t> sorted_calls(const std::vector<Call>& calls, const Producer
 
 // Drops edges to calls that another successor reaches. `list` is topological.
 void drop_redundant(std::vector<Node>& list) {
-    const size_t words = (list.size() + 63) / 64;
-    std::vector<uint64_t> reach(list.size() * words, 0);
+    std::vector<int32_t> column(list.size(), -1);           // of calls that follow another
+    int32_t columns = 0;
+    for (const Node& n : list)
+        for (int32_t s : n.next)
+            if (column[s] < 0) column[s] = columns++;
+    std::vector<std::vector<uint64_t>> reach(list.size());   // only of calls between others
+    std::vector<uint64_t> beyond;
     for (size_t i = list.size(); i-- > 0;) {
-        uint64_t* mine = &reach[i * words];
-        std::vector<uint64_t> beyond(words, 0);
+        if (list[i].next.empty()) continue;
+        beyond.assign(size_t(columns + 63) / 64, 0);
         for (int32_t s : list[i].next)
-            for (size_t w = 0; w < words; ++w) beyond[w] |= reach[size_t(s) * words + w];
-        std::erase_if(list[i].next, [&](int32_t s) { return beyond[s / 64] >> (s % 64) & 1; });
-        for (size_t w = 0; w < words; ++w) mine[w] = beyond[w];
-        for (int32_t s : list[i].next) mine[s / 64] |= uint64_t(1) << (s % 64);
+            for (size_t w = 0; w < reach[s].size(); ++w) beyond[w] |= reach[s][w];
+        std::erase_if(list[i].next, [&](int32_t s) { return beyond[column[s] / 64] >> (column[s] % 64) & 1; });
+        if (column[i] < 0) continue;
+        for (int32_t s : list[i].next) beyond[column[s] / 64] |= uint64_t(1) << (column[s] % 64);
+        reach[i] = beyond;
     }
 }
 
