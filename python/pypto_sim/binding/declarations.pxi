@@ -64,6 +64,7 @@ cdef extern from "npu_core/program/builder.h" namespace "npu" nogil:
         cbool finished()
         int32_t tensor(int dtype, const vector[int64_t]& shape, int arg_index, string name) except +
         void extents(int32_t t, const vector[int32_t]& valid) except +
+        void dynamic_axes(int32_t t, const vector[int]& axes) except +
         void carries(int32_t t, int axis, int32_t slot) except +
         int32_t constant(int64_t value) except +
         int32_t expr(int op, int32_t a, int32_t b) except +

@@ -15,6 +15,11 @@ cdef class Program:
         cdef vector[int64_t] s = shape
         return self.builder.get().tensor(dtype, s, arg_index, name.encode())
 
+    def dynamic_axes(self, int32_t tensor, axes):
+        """Axes of an argument that are annotated as dynamic; read by model `official` only."""
+        cdef vector[int] a = axes
+        self.builder.get().dynamic_axes(tensor, a)
+
     def extents(self, int32_t tensor, valid):
         """Valid extents of a result, which differ from its shape or may do so; read by the cost models only."""
         cdef vector[int32_t] v = valid

@@ -81,6 +81,8 @@ def compile_kernel(function: Any, kernel: str, arguments: Sequence[Argument | No
     program, trapped, always = None, [], None
     if t.tree is not None:
         program, items = lower(t.tree, config.numerics, core_args(arguments), keys)
+        for number, a in enumerate(present(arguments)):
+            program.dynamic_axes(number, [n for n, size in enumerate(a.axes or ()) if not isinstance(size, int)])
         trapped = [t.trapped[item] for item in items]
         always = t.trapped.get(_certain_trap(t.tree))
     return Compiled(program, t.reason, t.line, t.cacheable, trapped, _loops(t),

@@ -13,11 +13,12 @@ struct Block {
     int64_t elements, count;  // last two dims; product of the leading ones
 };
 
-Block block_of(const Shape& s) {
-    auto positive = [](int64_t d) { return d > 0 ? d : int64_t(256); };
+Block block_of(const Tensor& t) {
+    const Shape& s = t.shape;
+    auto size = [&](int d) { return s[d] > 0 && !(t.dynamic >> d & 1) ? s[d] : int64_t(256); };
     Block b{1, 1};
-    if (s.rank >= 2) b.elements = positive(s[s.rank - 1]) * positive(s[s.rank - 2]);
-    for (int i = 0; i + 2 < s.rank; ++i) b.count *= positive(s[i]);
+    if (s.rank >= 2) b.elements = size(s.rank - 1) * size(s.rank - 2);
+    for (int i = 0; i + 2 < s.rank; ++i) b.count *= size(i);
     return b;
 }
 
@@ -39,7 +40,7 @@ int64_t op_cycles(const Graph& g, const Op& op) {
     int64_t m = std::numeric_limits<int64_t>::max(), count = m;
     for (const Ids* operands : {&op.in, &op.out})
         for (int32_t t : *operands) {
-            const Block b = block_of(g.tensors[t].shape);
+            const Block b = block_of(g.tensors[t]);
             m = std::min(m, b.elements);
             count = std::min(count, b.count);
         }

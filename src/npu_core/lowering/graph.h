@@ -56,6 +56,7 @@ struct Tensor {
     DType dtype = DType::F32;
     Mem mem = Mem::UNKNOWN;
     int32_t valid = 0;           // tensor graph: mask of axes whose valid size is symbolic
+    uint32_t dynamic = 0;        // arguments: mask of axes annotated as dynamic, whose size the package does not know
     Ids producers, consumers;    // operations by creation number, each once
 };
 

@@ -38,7 +38,7 @@ std::vector<int64_t> content_of(const Graph& g, const std::vector<int32_t>& ops)
         if (!fresh) return;
         const Tensor& x = g.tensors[t];
         key.push_back(int64_t(x.dtype) * 64 + int64_t(x.mem) * 8 + x.shape.rank);
-        for (int d = 0; d < x.shape.rank; ++d) key.push_back(x.shape[d]);
+        for (int d = 0; d < x.shape.rank; ++d) key.push_back(x.dynamic >> d & 1 ? -1 : x.shape[d]);
         if (x.mem == Mem::GM) return;
         key.push_back(raws.try_emplace(x.raw, int64_t(raws.size())).first->second);
         for (int d = 0; d < x.offset.rank; ++d) key.push_back(x.offset.d[d].at);

@@ -30,8 +30,12 @@ std::string memory_text(Mem m) {
 
 std::string operand_text(const Tensor& t) {
     std::string dims;
-    for (int d = 0; d < t.shape.rank; ++d) dims += (d ? "," : "") + std::to_string(t.shape[d]);
-    return memory_text(t.mem) + "[" + dims + "]" + std::to_string(bytes_of(t.shape, t.dtype));
+    Shape shape = t.shape;                       // a dynamic axis counts as -1, in the bytes too
+    for (int d = 0; d < shape.rank; ++d) {
+        if (t.dynamic >> d & 1) shape[d] = -1;
+        dims += (d ? "," : "") + std::to_string(shape[d]);
+    }
+    return memory_text(t.mem) + "[" + dims + "]" + std::to_string(bytes_of(shape, t.dtype));
 }
 
 // "OP MEM[shape]bytes,...->MEM[shape]bytes". The simulator counts the commas between outputs by the number of inputs.

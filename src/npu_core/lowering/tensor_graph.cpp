@@ -146,6 +146,12 @@ int32_t TensorGraphBuilder::use(Id t) {
     return version_[t] = local;
 }
 
+int32_t TensorGraphBuilder::fresh_end(Id slot) {
+    const int32_t end = fresh(p_.tensors[slot].shape, p_.tensors[slot].dtype);
+    root_.graph.tensors[end].dynamic = p_.tensors[slot].dynamic_axes;
+    return end;
+}
+
 int32_t TensorGraphBuilder::result(Id t) { return version_[t] = fresh(p_.tensors[t].shape, p_.tensors[t].dtype); }
 
 int32_t TensorGraphBuilder::emit(Opcode code, const Ids& in, const Ids& out) {
@@ -216,7 +222,7 @@ void TensorGraphBuilder::step(const PathStep& s) {
 int32_t TensorGraphBuilder::written_argument(Id slot) {
     auto it = written_.find(slot);
     if (it != written_.end()) return it->second;
-    const int32_t out = fresh(p_.tensors[slot].shape, p_.tensors[slot].dtype);
+    const int32_t out = fresh_end(slot);
     root_.graph.outputs.push_back(out);
     root_.output_slots.push_back(slot);
     return written_[slot] = out;
@@ -258,7 +264,7 @@ void TensorGraphBuilder::finish() {
         }
     Graph& g = root_.graph;
     for (const auto& [slot, local] : incasts_) {
-        const int32_t in = fresh(p_.tensors[slot].shape, p_.tensors[slot].dtype);
+        const int32_t in = fresh_end(slot);
         g.inputs.push_back(in);
         root_.input_slots.push_back(slot);
         const int32_t id = emit(Opcode::VIEW, {in}, {local});
@@ -275,7 +281,7 @@ void TensorGraphBuilder::finish() {
             continue;
         }
         const Tensor source = g.tensors[tensor];
-        const int32_t out = slot == NONE ? fresh(source.shape, source.dtype) : fresh(p_.tensors[slot].shape, p_.tensors[slot].dtype);
+        const int32_t out = slot == NONE ? fresh(source.shape, source.dtype) : fresh_end(slot);
         if (slot != NONE) {
             g.outputs.push_back(out);
             root_.output_slots.push_back(slot);

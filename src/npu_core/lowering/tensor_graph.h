@@ -36,6 +36,7 @@ public:
     int32_t use(Id tensor);                               // graph tensor of the current version
     int32_t result(Id tensor);                            // fresh graph tensor for an operation's output
     int32_t fresh(const Shape& shape, DType dtype) { return root_.graph.add_fresh(shape, dtype); }
+    int32_t fresh_end(Id slot);   // of the root function
     int32_t emit(Opcode code, const Ids& in, const Ids& out);
     int32_t emit(Opcode code, const Ids& in, const Ids& out, const Attributes& attributes);
     Offset offset(Span exprs);

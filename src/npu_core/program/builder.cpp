@@ -72,6 +72,14 @@ Id Builder::tensor(int dtype, const std::vector<int64_t>& shape, int arg_index, 
     return static_cast<Id>(p_.tensors.size() - 1);
 }
 
+void Builder::dynamic_axes(Id t, const std::vector<int>& axes) {
+    check_tensor(t);
+    for (int axis : axes) {
+        if (axis < 0 || axis >= p_.tensors[t].shape.rank) refuse("dynamic axes: no axis " + std::to_string(axis));
+        p_.tensors[t].dynamic_axes |= 1u << axis;
+    }
+}
+
 void Builder::extents(Id t, const std::vector<Id>& valid) {
     check_tensor(t);
     check_exprs(valid);

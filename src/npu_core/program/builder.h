@@ -34,6 +34,7 @@ class Builder {
     bool finished() const { return finished_; }
 
     Id tensor(int dtype, const std::vector<int64_t>& shape, int arg_index, std::string name);
+    void dynamic_axes(Id argument, const std::vector<int>& axes);   // annotated as dynamic
     void extents(Id t, const std::vector<Id>& valid);
     void carries(Id t, int axis, Id slot);
     Id constant(int64_t value);

@@ -41,6 +41,7 @@ struct TensorInfo {
     Shape shape;             // static buffer shape
     TensorKind kind;
     int arg_index = -1;      // position among the tensor arguments, for ARG
+    uint32_t dynamic_axes = 0;   // ARG: bit mask of axes annotated as dynamic; read by model `official` only
     std::string name;        // what messages call it
     Id alias = NONE;         // argument whose memory it is (reshape in place)
     Id extents = NONE;       // index of Program::extents: valid extents that may be below the shape, read by the plan only
