@@ -56,7 +56,7 @@ def test_records(tool, compared, shared_dir):
     assert len(compared["kernels"]) - len(wrong) > 150
 
 
-# Numbers of the lowering specification (LOWERING_DETAIL.md, sections 9 to 11, and LOWERING.md, section 3) for kernels that
+# Numbers of the lowering specification (LOWERING_DETAIL.md, sections 9 to 11; LOWERING.md, section 3) for kernels that
 # are not in reference.json: tasks, aicore_span, cycles (None: not given).
 K1024 = ([128, 128], [64, 256], [256, 256])
 
