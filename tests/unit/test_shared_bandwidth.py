@@ -1,7 +1,10 @@
 """Tasks that run at the same time share L2 and HBM, in every phase of a launch."""
+import tomllib
+
 import pytest
 
 import pypto_sim as pypto
+from pypto_sim.device import Device
 
 F16, F32 = pypto.DT_FP16, pypto.DT_FP32
 ROWS = 32768
@@ -26,6 +29,14 @@ def phases(stream, compute, trips=16):
 
     large, small = pypto.Spec((ROWS, 1024), F32), pypto.Spec((4096, 1024), F32)
     return kernel, (large, large, large, small, small)
+
+
+def resident(name):
+    """The device as kernels see it that stay on their core."""
+    base = Device.load(name)
+    table = tomllib.loads(base.path.read_text(encoding="utf-8"))
+    table.setdefault("planner", {})["static"] = {"value": 1, "confidence": "assumed", "source": "this test"}
+    return Device(table, base.path)
 
 
 def estimate(stream, compute, device):
@@ -58,3 +69,12 @@ def test_one_task_has_the_pools_for_itself():
         y[:] = x + 1.0
     one = pypto.Spec((8, 1024), F32)
     assert pypto.estimate(lone, one, one, device="910b1", model="calibrated").breakdown.idle_cycles["bandwidth"] == 0
+
+
+@pytest.mark.parametrize("name", ["910b1", "910b4", "950pr"])
+def test_programs_that_stay_on_their_core_share_in_every_step(name):
+    device = resident(name)
+    stream, compute, both = estimate(True, False, device), estimate(False, True, device), estimate(True, True, device)
+    assert both.time_us > stream.time_us + 0.6 * compute.time_us
+    assert both.time_us < 1.1 * (stream.time_us + compute.time_us)
+    assert both.breakdown.idle_cycles["bandwidth"] > 0

@@ -58,9 +58,9 @@ def transposed(shape: list[int], perm: list[int], dtype: str, chip: Chip) -> Lau
 
 
 def gather_elements(row: Row, chip: Chip) -> list[Launch]:
-    """out[i, j] = x[index[i, j], j]. Rows of four kernels and more whose axis fills a block: both operands are transposed
-    so that it is the last, and the result back. A fifth kernel, or a second one without transposes, casts the index;
-    the 950 does so on the way."""
+    """out[i, j] = x[index[i, j], j]. Rows of four kernels and more whose axis fills a block: both operands are turned
+    so that it is the last, and the result back. A fifth kernel, or a second one without transposes, casts the index; the
+    950 does so on the way."""
     x, index = first(row), first(row, 1)
     dtype, at_dtype = row.dtype_of(0), row.dtype_of(1)
     dim = int(row.attrs.get("dim", 0)) % len(x)
@@ -77,8 +77,12 @@ def gather_elements(row: Row, chip: Chip) -> list[Launch]:
 
 
 def gathered(outer: int, axis: int, taken: int, inner: int, dtype: str, chip: Chip) -> Launch:
-    """A tile holds the whole gathered axis, and as many rows, or columns beside it, as there is room for; the indices are
+    """A tile holds the whole gathered axis, and as many rows, or columns beside it, as there is room for; indices are
     cut where they do not fit beside it. An axis that does not fit: every element is a read of its own."""
+    if BYTES[dtype] == 8:                        # both halves, column by column
+        dtype, inner = "int32", 2 * inner
+    elif BYTES[dtype] == 1:
+        dtype = "int16"
     size, room = BYTES[dtype], int(UB_SHARE * chip.ub)
     piece, least = taken, 1 if inner == 1 else 8
 
