@@ -59,8 +59,8 @@ def transposed(shape: list[int], perm: list[int], dtype: str, chip: Chip) -> Lau
 
 def gather_elements(row: Row, chip: Chip) -> list[Launch]:
     """out[i, j] = x[index[i, j], j]. Rows of four kernels and more whose axis fills a block: both operands are turned
-    so that it is the last, and the result back. A fifth kernel, or a second one without transposes, casts the index; the
-    950 does so on the way."""
+    so that it is the last, and the result back. A fifth kernel, or a second one without transposes, casts the index;
+    the 950 does so on the way."""
     x, index = first(row), first(row, 1)
     dtype, at_dtype = row.dtype_of(0), row.dtype_of(1)
     dim = int(row.attrs.get("dim", 0)) % len(x)
