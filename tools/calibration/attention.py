@@ -1,7 +1,8 @@
 """Kernels of attention: blocks of keys against a tile of queries, with the running maximum and sum in fp32.
 
 The query rows of the heads that share keys are stacked in decode. Tile rule where a row names none: 128 query rows (all
-there are, if fewer), 512 keys a step for 64 rows and more, 1,024 below; a softmax tile takes a sixth of UB.
+there are, if fewer), 512 keys a step for 64 rows and more, 1,024 below; a softmax tile takes a sixth of UB. On the 950 256
+keys for 64 rows and more: one output tile, so that scores go from L0C to UB without global memory.
 """
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ class Cut:
 def cut(p: Problem, text: str, chip: Chip) -> Cut:
     stacked = p.queries * (p.heads // p.kv_heads) if p.queries <= 8 else p.queries
     rows = min(128, align(stacked, 16))
-    block = 512 if rows >= 64 else 1024
+    block = 1024 if rows < 64 else 256 if chip.is_950 else 512
     if found := re.search(r"(?:TILE_S1|S1_TILE)=(\d+)", text):
         block = int(found.group(1))
     elif found := re.search(r"CUBE_S1=(\d+)", text):
