@@ -24,7 +24,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "poison": ("check", "trace", "off"),
     "log": ("off", "info", "debug"),
 }
-ENVIRONMENT = ("DEVICE", "PROFILE", "NUMERICS", "MODEL", "MODE", "THREADS", "ISA", "LOG")
+ENVIRONMENT = ("DEVICE", "PROFILE", "NUMERICS", "MODEL", "MODE", "THREADS", "POISON", "ISA", "LOG")
 DUMPS = ("DUMP", "DUMP_DIR")               # read by testing.dumps.from_environment
 PREFIX = "PYPTO_SIM_"
 

@@ -43,6 +43,7 @@ def test_environment():
     assert from_environment({"PYPTO_SIM_DEVICE": "", "PYPTO_SIM_MODE": " ", "PYPTO_SIM_THREADS": ""}) == {}
     assert from_environment({"PYPTO_SIM_DEVICE": "950pr", "PYPTO_SIM_THREADS": "2", "PYPTO_SIM_BUILD_X": "1",
                              "OTHER": "1"}) == {"device": "950pr", "threads": 2}
+    assert from_environment({"PYPTO_SIM_POISON": "trace"}) == {"poison": "trace"}
     with pytest.raises(KeyError, match="PYPTO_SIM_DEVICES"):
         from_environment({"PYPTO_SIM_DEVICES": "950pr"})
     with pytest.raises(ValueError, match="PYPTO_SIM_THREADS"):
