@@ -174,7 +174,8 @@ def test_loops_over_tables_cost_the_same(loops, stitch, data):
     assert skipped == full
 
 
-@pytest.mark.parametrize("loops", [[(0, 333, 1, "map", "own")], [(0, 200, 1, "lag", "own"), (0, 300, 2, "carry", "wrapped")]])
+@pytest.mark.parametrize("loops", [[(0, 333, 1, "map", "own")],
+                                   [(0, 200, 1, "lag", "own"), (0, 300, 2, "carry", "wrapped")]])
 def test_timelines_of_skipped_loops_are_the_same(loops, tmp_path):
     files = []
     for full in (False, True):
