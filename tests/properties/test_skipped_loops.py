@@ -35,32 +35,35 @@ def estimates(make, *args, name="910b1", static=False, **options):
     for full in (False, True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fields = pypto.estimate(make(), *args, device=device(name, full, static), model="calibrated",
-                                    **options).to_dict()
+            estimate = pypto.estimate(make(), *args, device=device(name, full, static), model="calibrated", **options)
+        fields = {**estimate.to_dict(), "breakdown": estimate.breakdown}
         fields.pop("assumed_numbers")
         fields.pop("assumptions")
         found.append(fields)
     return found
 
 
-OFFSETS = {
-    "own": lambda i: i * ROWS,
-    "same": lambda i: i * 0 + ROWS,
-    "double": lambda i: i * 2 * ROWS,
-    "wrapped": lambda i: i % 3 * ROWS,
-    "in_fours": lambda i: i // 4 * ROWS,
-    "held": lambda i: pypto.min(i * ROWS, 40 * ROWS),
-    "from": lambda i: pypto.max(i - 20, 0) * ROWS,
-    "back": lambda i: pypto.max(i - 2, 0) * ROWS,
-    "overlapping": lambda i: i * (ROWS // 2),
-    "mixed": lambda i: (i * 5 + 3) % 7 * ROWS + i // 16 * ROWS,
+OFFSETS = {      # of loop index i and index o of the loop around it
+    "own": lambda i, o: i * ROWS,
+    "same": lambda i, o: i * 0 + ROWS,
+    "double": lambda i, o: i * 2 * ROWS,
+    "wrapped": lambda i, o: i % 3 * ROWS,
+    "in_fours": lambda i, o: i // 4 * ROWS,
+    "held": lambda i, o: pypto.min(i * ROWS, 40 * ROWS),
+    "from": lambda i, o: pypto.max(i - 20, 0) * ROWS,
+    "back": lambda i, o: pypto.max(i - 2, 0) * ROWS,
+    "overlapping": lambda i, o: i * (ROWS // 2),
+    "mixed": lambda i, o: (i * 5 + 3) % 7 * ROWS + i // 16 * ROWS,
+    "outer": lambda i, o: o * 3 * ROWS,
+    "shifted": lambda i, o: i * ROWS + o * 3 * ROWS,
+    "descending": lambda i, o: (700 - i) * ROWS,
 }
-BODIES = ("map", "fetch_local", "carry", "branch", "lag", "in_place", "reread")
+BODIES = ("map", "fetch_local", "carry", "branch", "lag", "in_place", "reread", "first_and_carry", "narrow", "exchange")
 LENGTH = 2 * 700 * ROWS
 
 
 def kernel_of(loops, unroll, stitch, outer):
-    """loops: (start, trips, step, body, offset) one after another, all of it `outer` times."""
+    """loops: (start, trips, step, body, read, write) one after another, all of it `outer` times."""
     def make():
         @pypto.frontend.jit(runtime_options={"stitch_function_max_num": stitch})
         def kernel(x: pypto.Tensor(), z: pypto.Tensor(), out: pypto.Tensor()):
@@ -68,13 +71,13 @@ def kernel_of(loops, unroll, stitch, outer):
             kept = pypto.tensor([LENGTH, COLS], F32, "kept")
             total = pypto.tensor([ROWS, COLS], F32, "total")
             total[:] = pypto.exp(pypto.view(x, [ROWS, COLS], [0, 0]))
-            for _ in pypto.loop(outer):
-                for start, trips, step, body, offset in loops:
-                    at = OFFSETS[offset]
+            for o in pypto.loop(outer):
+                for start, trips, step, body, read, write in loops:
+                    at, to = (lambda i, name=name, o=o: OFFSETS[name](i, o) for name in (read, write))
                     for i in pypto.loop(start, start + trips * step, step, unroll_list=list(unroll)):
                         y = pypto.exp(pypto.view(x, [ROWS, COLS], [at(i), 0]))
                         if body == "map":
-                            pypto.assemble(y, [i * ROWS, 0], out)
+                            pypto.assemble(y, [to(i), 0], out)
                         elif body == "fetch_local":
                             pypto.assemble(y + pypto.view(kept, [ROWS, COLS], [at(i), 0]), [i * ROWS, 0], kept)
                         elif body == "carry":
@@ -87,6 +90,14 @@ def kernel_of(loops, unroll, stitch, outer):
                         elif body == "lag":
                             before = pypto.view(kept, [ROWS, COLS], [pypto.max(i - 3, 0) * ROWS, 0])
                             pypto.assemble(before + y, [i * ROWS, 0], kept)
+                        elif body == "first_and_carry":
+                            total[:] = total + pypto.exp(pypto.view(out, [ROWS, COLS], [start * ROWS, 0]))
+                            pypto.assemble(y, [i * ROWS, 0], out)
+                        elif body == "narrow":
+                            part = pypto.view(x, [ROWS, COLS], [at(i), 0], valid_shape=[ROWS, COLS - 8])
+                            pypto.assemble(pypto.exp(part), [i * ROWS, 0], out)
+                        elif body == "exchange":
+                            pypto.assemble(pypto.view(out, [ROWS, COLS], [at(i), 0]) + y, [to(i), 0], out)
                         elif body == "in_place":
                             old = pypto.view(out, [ROWS, COLS], [at(i), 0])
                             pypto.assemble(old + y, [at(i), 0], out)
@@ -98,7 +109,7 @@ def kernel_of(loops, unroll, stitch, outer):
 
 
 LOOP = st.tuples(st.integers(0, 3), st.sampled_from([1, 3, 9, 40, 200, 333]), st.integers(1, 2),
-                 st.sampled_from(BODIES), st.sampled_from(sorted(OFFSETS)))
+                 st.sampled_from(BODIES), st.sampled_from(sorted(OFFSETS)), st.sampled_from(sorted(OFFSETS)))
 SPEC = [pypto.Spec((LENGTH, COLS), F32)] * 3
 
 
@@ -110,7 +121,7 @@ def test_skipped_loops_cost_the_same(loops, unroll, stitch, outer, name, static)
     assert skipped == full
 
 
-JUMPS = ("map", "carry", "in_place", "reread", "lag")
+JUMPS = ("map", "carry", "in_place", "reread", "lag", "first_and_carry", "narrow")
 
 
 @pytest.mark.parametrize("stitch", [16, 128])
@@ -118,7 +129,8 @@ JUMPS = ("map", "carry", "in_place", "reread", "lag")
 @pytest.mark.parametrize("offset", ["own", "same", "overlapping", "in_fours", "back", "held"])
 def test_whole_device_tasks_are_skipped(body, offset, stitch):
     """Many equal DeviceTasks, then a second loop over the same windows and one over fresh ones."""
-    loops = [(0, 3000, 1, body, offset), (500, 2000, 1, "map", "own"), (3000, 1000, 1, body, "own")]
+    loops = [(0, 3000, 1, body, offset, "own"), (500, 2000, 1, "map", "own", "own"),
+             (3000, 1000, 1, body, "own", "own")]
     x = pypto.Spec((5000 * ROWS, COLS), F32)
     skipped, full = estimates(kernel_of(loops, (1,), stitch, 1), x, x, x)
     assert skipped == full
@@ -174,8 +186,8 @@ def test_loops_over_tables_cost_the_same(loops, stitch, data):
     assert skipped == full
 
 
-@pytest.mark.parametrize("loops", [[(0, 333, 1, "map", "own")],
-                                   [(0, 200, 1, "lag", "own"), (0, 300, 2, "carry", "wrapped")]])
+@pytest.mark.parametrize("loops", [[(0, 333, 1, "map", "own", "own")],
+                                   [(0, 200, 1, "lag", "own", "own"), (0, 300, 2, "carry", "wrapped", "own")]])
 def test_timelines_of_skipped_loops_are_the_same(loops, tmp_path):
     files = []
     for full in (False, True):

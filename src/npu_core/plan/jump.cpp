@@ -24,7 +24,7 @@ Launch::Mark Launch::mark(const Planned& planned) const {
 
 int64_t Launch::jump(Planned& planned, const Mark& before, const Mark& now, int64_t left) {
     const int64_t blocks = now.executed - before.executed;
-    if (!even_ || run_.lag == NEVER_ALIKE || blocks <= std::max<int64_t>(0, run_.lag)) return 0;
+    if (!even_ || run_.lag.blocks == NEVER_ALIKE || blocks <= std::max<int64_t>(0, run_.lag.blocks)) return 0;
     int64_t times = (left - 1) / blocks;                   // the last DeviceTask stays open for what comes behind the loop
     Totals gain = now.totals;
     gain.add(before.totals, -1);
@@ -43,12 +43,12 @@ int64_t Launch::jump(Planned& planned, const Mark& before, const Mark& now, int6
         Use& use = uses[t->tensor];
         const Shape slope = slope_of(a);
         if (still(slope)) {
-            use.fixed.add(place(a), a.shape);
+            use.fixed.add(place(a), a.valid);
             continue;
         }
         use.alike = use.alike && (use.moving.empty || use.slope == slope);
         use.slope = slope;
-        use.moving.add(place(a), a.shape);
+        use.moving.add(place(a), a.valid);
     }
     for (const auto& [tensor, use] : uses) {
         if (!use.alike) return 0;
@@ -71,8 +71,8 @@ int64_t Launch::jump(Planned& planned, const Mark& before, const Mark& now, int6
     for (const Touch* t : windows) {
         const Access& a = *t->access;
         const Shape slope = slope_of(a), at = place(a);
-        if (!still(slope)) traffic_.skip_moving(t->tensor, at, a.shape, slope, skipped, incoming / blocks);
-        else if (fixed.emplace(t->tensor, Traffic::window_key(at, a.shape)).second) traffic_.skip_fixed(t->tensor, at, a.shape, times * incoming);
+        if (!still(slope)) traffic_.skip_moving(t->tensor, at, a.valid, slope, skipped, incoming / blocks);
+        else if (fixed.emplace(t->tensor, Traffic::window_key(at, a.valid)).second) traffic_.skip_fixed(t->tensor, at, a.valid, times * incoming);
     }
     for (const auto& [tensor, use] : uses)
         traffic_.skip(tensor, times * (now.touched.at(tensor) - before.touched.at(tensor)), times * incoming);

@@ -59,15 +59,22 @@ Planned& Launch::planned_of(const Instance& i, const RunOptions& options) {
 void Launch::prepare(Planned& planned) {
     const Root& root = planned.root;
     unmodelled_.insert(root.unmodelled.begin(), root.unmodelled.end());
+    std::set<Id> reads, both, mutual;
     for (const bool write : {false, true})
         for (size_t t = 0; t < root.tasks.size(); ++t)
             for (const Access& a : write ? root.writes[t] : root.reads[t]) {
                 const External& e = root.externals[a.external];
                 (write ? planned.tensors[e.tensor].write : planned.tensors[e.tensor].read) += a.bytes;
                 if (e.argument && !settings_.warm && a.valid.count() > 0) planned.touches.push_back({&a, e.tensor, static_cast<int32_t>(t), write});
+                if (write ? reads.count(e.tensor) : (reads.insert(e.tensor), false)) both.insert(e.tensor);
                 if (write && !e.argument && slots_.insert(e.tensor).second)
                     totals_.slots += bytes_of(p_.tensors[e.tensor].shape, p_.tensors[e.tensor].dtype);
             }
+    for (const auto* side : {&root.reads, &root.writes})
+        for (const std::vector<Access>& accesses : *side)
+            for (const Access& a : accesses)
+                if (a.dyn != NONE && both.count(root.externals[a.external].tensor)) mutual.insert(a.dyn);
+    planned.mutual.assign(mutual.begin(), mutual.end());
 }
 
 bool Launch::full(const Root& root, const RunOptions& options) const {
@@ -106,7 +113,7 @@ void Launch::follow(const Planned& planned, const Instance& i) {
         run_.planned = &planned;
         run_.slope = std::move(slope);
         run_.blocks = 0;
-        run_.lag = UNKNOWN_LAG;
+        run_.lag.blocks = UNKNOWN_LAG;
         ++run_.id;
     }
     run_.shift = std::move(shift);

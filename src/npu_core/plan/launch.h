@@ -2,7 +2,6 @@
 // DeviceTasks are kept once. Blocks of a loop that are sure to go like the one before them are taken in one go
 // (plan/repeat.cpp, plan/jump.cpp); with Chip::skip_repeats off every one is planned by itself and the result is the same.
 #pragma once
-#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -27,16 +26,17 @@ struct Touch {
 };
 
 struct Planned {
-    struct Lag {                                    // how far back reads reach in a run of this slope
-        std::vector<Shape> slope;
-        int64_t blocks;
-        std::vector<Id> moving;                     // tensors that are read at windows that move
+    struct Lag {                                    // how far back reads reach in a run
+        std::vector<Shape> slope, shift;            // of this slope; shift: of the `mutual` sets where it begins
+        int64_t blocks = 0;
+        std::vector<Id> moving{};                   // tensors that are read at windows that move
     };
     int64_t id = 0;
     Root root;
     std::vector<Touch> touches;                     // reads in task order, then writes
     std::map<Id, TensorTraffic> tensors;            // traffic of one execution
-    std::deque<Lag> lags;
+    std::vector<Id> mutual;                         // dynamic sets of tensors that it reads and writes
+    std::vector<Lag> lags;                          // of late
     int64_t executed = 0;
 };
 
@@ -108,8 +108,7 @@ private:
         std::vector<Shape> shift, slope;            // by dynamic set of the root function
         int64_t id = 0, blocks = 0;                 // blocks: those of the present DeviceTask
         int64_t first_task = 0;                     // of the first of these
-        int64_t lag = UNKNOWN_LAG;
-        const std::vector<Id>* moving = nullptr;
+        Planned::Lag lag{};                         // blocks: UNKNOWN_LAG at first
         int32_t record = -1;                        // of the latest
     };
     // Where things stand when a DeviceTask has been closed.
@@ -169,7 +168,7 @@ private:
     int64_t repeat(Planned& planned, const RunOptions& options, int64_t more);
     Shape slope_of(const Access& a) const;
     bool moves(const Access& a) const;
-    int64_t lag_of(Planned& planned);
+    Planned::Lag lag_of(Planned& planned);
     bool settled(Planned& planned);
     void catch_up(const Planned& planned);
     void advance(int64_t blocks);

@@ -10,6 +10,8 @@ namespace npu::plan {
 
 namespace {
 
+constexpr size_t MOST_LAGS = 16;               // kept of one root function
+
 // The most blocks c >= 1 after which `read` lies on what `written` covered c blocks before, both moving by `slope`; 0: none.
 int64_t farthest(const Box& read, const Box& written, const Shape& slope) {
     int64_t least = 1, most = FOR_EVER;
@@ -37,12 +39,11 @@ Shape Launch::slope_of(const Access& a) const { return a.dyn == NONE ? Shape{} :
 bool Launch::moves(const Access& a) const { return !still(slope_of(a)); }
 
 // Blocks back that the reads of a block of this run reach; NEVER_ALIKE where accesses of one written tensor move differently.
-int64_t Launch::lag_of(Planned& planned) {
+Planned::Lag Launch::lag_of(Planned& planned) {
+    Planned::Lag lag{run_.slope, {}};
+    for (Id set : planned.mutual) lag.shift.push_back(run_.shift[static_cast<size_t>(set)]);
     for (const Planned::Lag& known : planned.lags)
-        if (known.slope == run_.slope) {
-            run_.moving = &known.moving;
-            return known.blocks;
-        }
+        if (known.slope == lag.slope && known.shift == lag.shift) return known;
     struct Use { Box read, written; Shape slope; bool alike = true, any = false; };
     std::map<Id, Use> uses;
     const Root& root = planned.root;
@@ -57,24 +58,25 @@ int64_t Launch::lag_of(Planned& planned) {
                 use.slope = slope;
                 (write ? use.written : use.read).add(place(a), a.shape);
             }
-    Planned::Lag lag{run_.slope, 0, {}};
+    bool never = false;
     for (const auto& [tensor, use] : uses) {
         const bool fixed = use.alike && still(use.slope);
         if (!fixed && !use.read.empty) lag.moving.push_back(tensor);
         if (use.written.empty || use.read.empty) continue;
-        if (!use.alike) lag.blocks = NEVER_ALIKE;
-        else lag.blocks = std::max(lag.blocks, fixed ? int64_t{1} : farthest(use.read, use.written, use.slope));
+        never = never || !use.alike;
+        if (use.alike) lag.blocks = std::max(lag.blocks, fixed ? int64_t{1} : farthest(use.read, use.written, use.slope));
     }
-    planned.lags.push_back(std::move(lag));
-    run_.moving = &planned.lags.back().moving;
-    return planned.lags.back().blocks;
+    if (never) lag.blocks = NEVER_ALIKE;
+    if (planned.lags.size() == MOST_LAGS) planned.lags.clear();
+    planned.lags.push_back(lag);
+    return lag;
 }
 
 // The latest block stands for those that follow, as far as waits go.
 bool Launch::settled(Planned& planned) {
-    if (run_.lag == UNKNOWN_LAG) run_.lag = lag_of(planned);
-    if (run_.blocks == 0 || run_.lag == NEVER_ALIKE || run_.blocks <= run_.lag) return false;
-    for (Id tensor : *run_.moving) {           // blocks before the run wrote some of what is still to be read
+    if (run_.lag.blocks == UNKNOWN_LAG) run_.lag = lag_of(planned);
+    if (run_.blocks == 0 || run_.lag.blocks == NEVER_ALIKE || run_.blocks <= run_.lag.blocks) return false;
+    for (Id tensor : run_.lag.moving) {           // blocks before the run wrote some of what is still to be read
         const Written& w = written_[tensor];
         if ((w.run == run_.id ? w.other_device_task : w.device_task) == device_task_) return false;
     }
