@@ -75,6 +75,18 @@ void Launch::prepare(Planned& planned) {
             for (const Access& a : accesses)
                 if (a.dyn != NONE && both.count(root.externals[a.external].tensor)) mutual.insert(a.dyn);
     planned.mutual.assign(mutual.begin(), mutual.end());
+    // What tasks share misses for the one that reads most: which tile is cut does not decide it.
+    std::vector<int64_t> read(root.tasks.size(), 0);
+    bool cut = false;
+    for (size_t t = 0; t < root.tasks.size(); ++t)
+        for (const Access& a : root.reads[t]) {
+            read[t] += a.bytes;
+            cut = cut || !(a.valid == a.shape);
+        }
+    if (cut)
+        std::stable_sort(planned.touches.begin(), planned.touches.end(), [&](const Touch& a, const Touch& b) {
+            return a.write != b.write ? b.write : !a.write && read[a.task] > read[b.task];
+        });
 }
 
 bool Launch::full(const Root& root, const RunOptions& options) const {

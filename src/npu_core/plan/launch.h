@@ -33,7 +33,7 @@ struct Planned {
     };
     int64_t id = 0;
     Root root;
-    std::vector<Touch> touches;                     // reads in task order, then writes
+    std::vector<Touch> touches;                     // reads in task order (of cut tiles: most bytes first), then writes
     std::map<Id, TensorTraffic> tensors;            // traffic of one execution
     std::vector<Id> mutual;                         // dynamic sets of tensors that it reads and writes
     std::vector<Lag> lags;                          // of late
