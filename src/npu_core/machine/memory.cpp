@@ -86,6 +86,10 @@ void drifted(const std::vector<Share>& wave, const DeviceTask& tasks, const std:
     const double pool = static_cast<double>(miss) / (cube ? pools.hbm_cube : pools.hbm_vector) + static_cast<double>(through) / pools.hbm_write;
     for (const Share& s : wave) {
         const LeafTiming& leaf = leaves[tasks[s.task].leaf];
+        if (leaf.read_bytes == 0 && tasks[s.task].through_bytes == 0) {   // waits for none of them
+            cycles[s.task] = leaf.cycles;
+            continue;
+        }
         const double l2 = std::min(static_cast<double>(leaf.read_bytes) * cores, static_cast<double>(read)) / pools.l2;
         int64_t own = leaf.busy[static_cast<int>(cost::Pipe::MTE2)];
         if (cube) {
