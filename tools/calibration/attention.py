@@ -1,8 +1,8 @@
 """Kernels of attention: blocks of keys against a tile of queries, with the running maximum and sum in fp32.
 
 The query rows of the heads that share keys are stacked in decode. Tile rule where a row names none: 128 query rows (all
-there are, if fewer), 512 keys a step for 64 rows and more, 1,024 below; a softmax tile takes a sixth of UB. On the 950 256
-keys for 64 rows and more: one output tile, so that scores go from L0C to UB without global memory.
+there are, if fewer), 512 keys a step for 64 rows and more, 1,024 below; a softmax tile takes a sixth of UB. On the 950
+256 keys for 64 rows and more: one output tile, so that scores go from L0C to UB without global memory.
 """
 from __future__ import annotations
 
