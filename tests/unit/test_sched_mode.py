@@ -32,7 +32,7 @@ def starts(e, label):
 
 def test_first_in_first_out_is_the_default():
     plain, zero = estimate(), estimate(device_sched_mode=0)
-    assert plain.cycles == zero.cycles
+    assert plain.cycles == zero.cycles and plain.assumptions == zero.assumptions
     assert plain.breakdown.idle_cycles == zero.breakdown.idle_cycles
     assert starts(plain, "second")[0] >= starts(plain, "first")[-1]     # every first step was ready before any second
 
@@ -41,6 +41,7 @@ def test_the_task_readied_last_goes_first():
     e = estimate(device_sched_mode=1)
     first, second = starts(e, "first"), starts(e, "second")
     assert sum(s < second[0] for s in first) == AIV                    # then the second steps of that wave come between
+    assert any("device_sched_mode 1" in note for note in e.assumptions)
     assert len(first) == TRIPS and len(second) == 2 * TRIPS
     assert e.tasks == estimate().tasks and e.gm_read_bytes == estimate().gm_read_bytes
 

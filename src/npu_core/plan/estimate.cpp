@@ -208,6 +208,10 @@ std::string Planner::finish(const WalkNotes& notes) {
     notes_out.insert(settings_.warm ? "arguments lie in L2 before and after the launch (planner.warm)"
                            : "inputs start in HBM; results that the kernel reads back come from L2");
     if (launch_.overflows()) notes_out.insert("the data of the launch exceeds L2: the least recently used tiles come from HBM again");
+    if (const int mode = settings_.resident ? 0 : launch_.sched_mode())
+        notes_out.insert("device_sched_mode " + std::to_string(mode) + ": " +
+                         (mode & 1 ? "of the ready tasks the one readied last goes first" : "tasks go in the order in which they are ready") +
+                         (mode & 2 ? ", to the AICPU threads in turn, each with cores of its own" : ""));
     notes_out.insert("AICPU constants are cycles of a 2 GHz clock; its threads share the fan-out of a hub");
 
     out.number("time_us", time_us);
