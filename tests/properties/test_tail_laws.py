@@ -169,3 +169,46 @@ def test_extents_that_are_not_known_count_as_full_tiles():
     assert known.gm_read_bytes == known.gm_write_bytes == 4 * 64 * 107
     assert known.tasks == unknown.tasks and known.time_us <= unknown.time_us
     assert known.pipe_busy_cycles["VEC"] < 0.6 * unknown.pipe_busy_cycles["VEC"]
+
+
+@pypto.frontend.jit()
+def online_attention(q: pypto.Tensor(), k: pypto.Tensor(), v: pypto.Tensor(), out: pypto.Tensor()):
+    """Ragged rows and keys; top, total and o carry their valid rows from one key block to the next."""
+    (length, dim), block = q.shape, 64
+    pypto.set_cube_tile_shapes([64, 64], [64, 64], [64, 64])
+    pypto.set_vec_tile_shapes(16, 64)
+    top, total = pypto.tensor([block, 1], F32, "top"), pypto.tensor([block, 1], F32, "total")
+    o = pypto.tensor([block, dim], F32, "o")
+    for i in pypto.loop((length + block - 1) // block, name="rows", idx_name="i"):
+        for j in pypto.loop((length + block - 1) // block, name="keys", idx_name="j"):
+            queries = pypto.view(q, [block, dim], [i * block, 0],
+                                 valid_shape=[pypto.min(block, length - i * block), dim])
+            keys, values = (pypto.view(t, [block, dim], [j * block, 0],
+                                       valid_shape=[pypto.min(block, length - j * block), dim]) for t in (k, v))
+            s = pypto.matmul(queries, keys, F32, b_trans=True)
+            if pypto.is_loop_begin(j):
+                new = pypto.amax(s, -1, True)
+                p = pypto.exp(s - new)
+                sums, y = pypto.sum(p, -1, True), pypto.matmul(pypto.cast(p, F16), values, F32)
+            else:
+                new = pypto.maximum(top, pypto.amax(s, -1, True))
+                p, old = pypto.exp(s - new), pypto.exp(top - new)
+                sums = total * old + pypto.sum(p, -1, True)
+                y = o * old + pypto.matmul(pypto.cast(p, F16), values, F32)
+            if pypto.is_loop_end(j):
+                pypto.assemble(pypto.cast(y / sums, F16), [i * block, 0], out)
+            else:
+                top[:], total[:], o[:] = new, sums, y
+
+
+@LAW
+@given(st.integers(1, 320), st.integers(1, 40), DEVICES)
+def test_longer_ragged_attention_never_costs_less(length, more, device):
+    few, many = (cost(online_attention, *[((n, 64), F16)] * 4, device=device) for n in (length, length + more))
+    assert few.time_us <= many.time_us
+    for e, n in ((few, length), (many, length + more)):
+        assert not any("valid" in a for a in e.assumptions)          # what the loop carries round is known
+        blocks = -(-n // 64)
+        arguments = {t.name: t for t in e.breakdown.tensors if t.kind == "argument"}
+        assert arguments["q"].read_bytes == arguments["k"].read_bytes == 2 * 64 * n * blocks
+        assert arguments["out"].write_bytes == 2 * 64 * n

@@ -43,6 +43,32 @@ def test_tails_are_their_own_leaves():
     assert e["tasks"]["AIV"] == 8 and e["leaf_functions"] == 4 and e["gm_read_bytes"] == 50 * 96 * 4
 
 
+def test_valid_extents_of_a_result_are_what_it_costs():
+    """Of 64 rows 20 are valid: two whole tiles, half a tile, and five tiles of which nothing is."""
+    def build(p, a, t):
+        y = p.op("exp", [a], tile=t)
+        p.p.extents(y, [p.p.const(20), p.p.const(512)])
+        return y
+
+    e, whole = planned(rows_kernel(build)), planned(rows_kernel(lambda p, a, t: p.op("exp", [a], tile=t)))
+    assert e["tasks"] == whole["tasks"] and e["peak_bytes"] == whole["peak_bytes"]
+    assert e["gm_write_bytes"] == 20 * 512 * 4
+    assert e["gm_read_bytes"] == 64 * 512 * 4      # the operand is valid all over
+    assert e["leaf_functions"] == 3 and e["root_functions"] == 1
+
+
+def test_extents_are_checked():
+    p = Prog()
+    x = p.arg(np.zeros((8, 8), "f4"))
+    y = p.op("exp", [x])
+    for tensor, extents in ((y, [p.p.const(1)]), (y, [0, 99]), (99, [0, 0])):
+        with pytest.raises(ValueError):
+            p.p.extents(tensor, extents)
+    for axis, slot in ((2, p.p.scalar(2)[0]), (0, 99)):
+        with pytest.raises(ValueError):
+            p.p.carries(y, axis, slot)
+
+
 def test_bf16_casts_only_where_the_chip_has_no_arithmetic():
     def chain(p, a, t):
         return p.op("exp", [p.scalar("muls", p.op("abs", [a], tile=t), 2.0, tile=t)], tile=t)
