@@ -1,7 +1,10 @@
 """device_sched_mode under model `calibrated`: the order of service and the cores of an AICPU thread."""
+import tomllib
+
 import pytest
 
 import pypto_sim as pypto
+from pypto_sim.device import Device
 
 F32 = pypto.DT_FP32
 TRIPS, THREADS, AIV = 100, 6, 48
@@ -76,3 +79,18 @@ def test_set_for_a_kernel_from_outside():
     finally:
         pypto.set_runtime_options(device_sched_mode=0)
     assert e.cycles == estimate(device_sched_mode=1).cycles
+
+
+@pytest.mark.parametrize("mode", [1, 2, 3])
+@pytest.mark.parametrize(("key", "factor"), [("vector_stream.hbm_gbs", 2), ("bandwidth.gm_to_ub_l2hit_bpc", 1.5),
+                                             ("chip_bandwidth.l2_read_gbs", 2), ("bandwidth.ub_to_gm_bpc", 3),
+                                             ("pypto_runtime.scheduler_cycles", 0.5), ("latency.gm_read_latency", 0.4)])
+def test_a_faster_part_never_slows_a_kernel(mode, key, factor):
+    base = Device.load("910b1")
+    table = tomllib.loads(base.path.read_text(encoding="utf-8"))
+    section, entry = key.split(".")
+    table[section][entry] = dict(table[section][entry], value=table[section][entry]["value"] * factor)
+    spec = pypto.Spec((8 * 300, 1024), F32)
+    plain, quick = (pypto.estimate(steps(device_sched_mode=mode), spec, spec, device=device, model="calibrated")
+                    for device in (base, Device(table, base.path)))
+    assert quick.time_us <= plain.time_us
