@@ -64,7 +64,8 @@ class TensorTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
-    """Kinds of tasks, largest share of core time first; tensors between tasks, most traffic first; arguments and slots;
+    """Kinds of tasks, largest share of core time first; tensors between tasks, most traffic first; fusable_bytes: traffic
+    of all of these, a tile that several tasks read written once; arguments and slots;
     idle_cycles: core cycles beside the tasks' own work, by what the core waits for ("predecessor", "schedule",
     "bandwidth", "no_task"); capacity_bytes: of the on-chip memories."""
 
@@ -72,6 +73,7 @@ class Breakdown:
     task_kinds_left_out: int = 0
     crossings: tuple[Crossing, ...] = ()
     crossings_left_out: int = 0
+    fusable_bytes: int = 0
     tensors: tuple[TensorTraffic, ...] = ()
     idle_cycles: Mapping[str, int] = field(default_factory=dict, hash=False)
     capacity_bytes: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -86,18 +88,13 @@ class Breakdown:
                                      target_line=c["to_line"], reason=c["reason"], tiles=c["tiles"],
                                      write_bytes=c["write_bytes"], read_bytes=c["read_bytes"])
                             for c in found["crossings"]),
-            crossings_left_out=found["crossings_left_out"],
+            crossings_left_out=found["crossings_left_out"], fusable_bytes=found["fusable_bytes"],
             tensors=tuple(TensorTraffic(**t) for t in found["tensors"]),
             idle_cycles=dict(found.get("idle_cycles", {})), capacity_bytes=dict(found.get("capacity_bytes", {})))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict, ready for json."""
         return asdict(self)
-
-    @property
-    def fusable_bytes(self) -> int:
-        """Traffic of all tensors between tasks."""
-        return sum(c.write_bytes + c.read_bytes for c in self.crossings)
 
 
 Rows = Sequence[tuple[str, ...]]

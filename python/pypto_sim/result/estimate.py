@@ -23,10 +23,9 @@ WHY = {
     "HBM": "data that was not on the chip before has to come from, or go to, HBM",
     "L2": "all cores together move more than L2 delivers",
     "dispatch": "handing out and collecting tasks, or the pause between device tasks, leaves the cores idle",
-    "dependencies": "the longest chain of tasks takes most of the time while other cores idle; a chain of one is a "
-                    "single long task: cut it into more, smaller tasks",
-    "tasks": "the cores run tasks, and no pipe of theirs is busy half of the time: loads, computation and stores of a "
-             "task wait for each other",
+    "dependencies": "the longest chain of tasks that wait for each other takes most of the time while other cores idle",
+    "tasks": "tasks that do not wait for each other, and no pipe of theirs is busy half of the time: some cores have "
+             "fewer of them than others, or loads, computation and stores within a task wait for each other",
     "MTE2": "loads from global memory", "MTE1": "loads from L1 into L0", "CUBE": "the cube unit",
     "FIX": "copies out of L0C", "VEC": "the vector unit", "MTE3": "stores to global memory",
     "SCALAR": "the scalar unit",
@@ -160,19 +159,22 @@ class Estimate:
             f"{100 * cycles / total:.0f} % {WAITS[name]}" for name, cycles in idle.items()) + "."]
 
     def _room(self) -> list[str]:
-        lines = []
-        for memory, users in (("UB", "vector tiles"), ("L1", "L1 tiles of matrix products"),
-                              ("L0C", "tiles of matrix products")):
-            limit, peak = self.breakdown.capacity_bytes.get(memory, 0), self.peak_bytes.get(memory, 0)
-            if peak and limit >= 2 * peak:
-                lines.append(f"{memory} holds at most {peak} of {limit} B: {users} could be {limit // peak} times as "
-                             "large.")
-        return lines
+        free = [(m, self.peak_bytes.get(m, 0), self.breakdown.capacity_bytes.get(m, 0)) for m in ("UB", "L1", "L0C")]
+        room = [f"{memory} {_size(peak)} of {_size(limit)}" for memory, peak, limit in free
+                if peak and limit >= 2 * peak]
+        return [f"Room is left: the fullest task takes {', '.join(room)}."] if room else []
 
     def _spills(self) -> list[str]:
-        spilling = [k for k in self.breakdown.task_kinds if k.spill_bytes]
-        return [f"Spills: {k.count} task(s) `{k.ops}` ({k.line}) move {_size(k.spill_bytes)} each out of a full "
-                "memory and back: smaller tiles avoid it." for k in spilling]
+        found: dict[tuple[str, str], list[int]] = {}
+        for k in self.breakdown.task_kinds:
+            if k.spill_bytes:
+                total = found.setdefault((k.ops, k.line), [0, 0])
+                total[0] += k.count
+                total[1] += k.count * k.spill_bytes
+        return [f"Spills: {count} task(s) `{ops}` ({line}) move {_size(moved)} in all out of a full memory and back, "
+                "for they hold more tiles at once than fit. Fewer tiles per task (cube_l1_reuse_setting, "
+                "vec_nbuffer_setting) or larger ones avoid it; an estimate tells whether that is faster."
+                for (ops, line), (count, moved) in found.items()]
 
     def _tables(self) -> list[str]:
         out = []

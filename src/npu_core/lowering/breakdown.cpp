@@ -77,6 +77,7 @@ Crossings crossings_of(const Program& program, const Graph& g, const SubGraphs& 
     Crossings found;
     const std::vector<CutSide> sides = sides_of(g, subs);
     std::set<std::pair<int32_t, CrossingKey>> counted;      // a copy counts once per row
+    std::set<int32_t> once;
     for (int32_t id : g.order)
         for (int32_t t : g.ops[id].out) {
             if (g.tensors[t].mem != Mem::GM || is_end[t]) continue;
@@ -92,8 +93,12 @@ Crossings crossings_of(const Program& program, const Graph& g, const SubGraphs& 
                 if (counted.insert({id, key}).second) {
                     bytes.write += out.gm_bytes;
                     ++bytes.tiles;
+                    if (once.insert(id).second) bytes.once += out.gm_bytes;
                 }
-                if (counted.insert({c, key}).second) bytes.read += in.gm_bytes;
+                if (counted.insert({c, key}).second) {
+                    bytes.read += in.gm_bytes;
+                    if (once.insert(c).second) bytes.once += in.gm_bytes;
+                }
             }
         }
     return found;

@@ -144,30 +144,33 @@ void add_traffic(const Program& program, const Launch& launch, Totals& t) {
     }
 }
 
-// Longest chain of tasks over all DeviceTasks, without waiting for cores or dispatch.
-int64_t critical_cycles(const Launch& launch) {
-    int64_t sum = 0;
+// Longest chain of tasks over all DeviceTasks, without waiting for cores or dispatch, and longest task.
+struct Chain { int64_t cycles = 0, task = 0; };
+Chain longest_chain(const Launch& launch) {
+    Chain sum;
     for (const auto& tasks : launch.device.tasks) {
         std::vector<int64_t> start(tasks.size(), 0);
         std::vector<int32_t> open(tasks.size()), ready;
         for (size_t i = 0; i < tasks.size(); ++i)
             if ((open[i] = tasks[i].predecessors) == 0) ready.push_back(int32_t(i));
-        int64_t longest = 0;
+        int64_t longest = 0, task_cycles = 0;
         for (size_t head = 0; head < ready.size(); ++head) {
             const MachineTask& task = tasks[ready[head]];
-            const int64_t end = start[ready[head]] + (task.leaf < 0 ? 0 : launch.library.leaves[task.leaf].run.cycles);
+            const int64_t cycles = task.leaf < 0 ? 0 : launch.library.leaves[task.leaf].run.cycles, end = start[ready[head]] + cycles;
             longest = std::max(longest, end);
+            task_cycles = std::max(task_cycles, cycles);
             for (int32_t s : task.successors) {
                 start[s] = std::max(start[s], end);
                 if (--open[s] == 0) ready.push_back(s);
             }
         }
-        sum += longest;
+        sum.cycles += longest;
+        sum.task += task_cycles;
     }
     return sum;
 }
 
-std::string bound_of(const Totals& t, int64_t cycles, int64_t critical) {
+std::string bound_of(const Totals& t, int64_t cycles, const Chain& chain) {
     const double span = double(std::max<int64_t>(1, t.span()));
     if (span < MOST_OF_THE_TIME * double(cycles)) return "dispatch";
     double best = 0;
@@ -178,7 +181,7 @@ std::string bound_of(const Totals& t, int64_t cycles, int64_t critical) {
         if (share > best) { best = share; pipe = BUSY_NAMES[p]; }
     }
     if (best >= MOST_OF_THE_TIME * span) return pipe;
-    if (double(critical) >= CHAIN_SHARE * span) return "dependencies";
+    if (double(chain.cycles) >= CHAIN_SHARE * span) return chain.cycles > chain.task ? "dependencies" : "tasks";
     const double cores = std::max(double(t.aic_cycles) / AIC_COUNT, double(t.aiv_cycles) / AIV_COUNT);
     return cores >= MOST_OF_THE_TIME * span ? "tasks" : "dispatch";
 }
@@ -205,7 +208,7 @@ std::string estimate(const Program& program, const std::vector<IntData>& data, c
     add_tasks(launch, t);
     add_leaves(launch.library, t);
     add_traffic(program, launch, t);
-    const int64_t critical = critical_cycles(launch);
+    const Chain chain = longest_chain(launch);
     std::set<std::string> assumptions = launch.assumptions;
     assumptions.insert("the chip of the public simulator: 24 AIC and 48 AIV, no bandwidth limit shared by the cores");
     assumptions.insert("arguments start in HBM; what is read again comes from L2, which does not change the time");
@@ -218,7 +221,7 @@ std::string estimate(const Program& program, const std::vector<IntData>& data, c
     for (int p = 0; p < BUSY_COUNT; ++p) pipes.integer(BUSY_NAMES[p], t.busy[p]);
     for (const auto& [core, table] : t.lengths) lengths.raw(core, object(table));
     Json bounds;
-    bounds.number("core_us", double(t.span()) / CYCLES_PER_US).number("critical_us", double(critical) / CYCLES_PER_US);
+    bounds.number("core_us", double(t.span()) / CYCLES_PER_US).number("critical_us", double(chain.cycles) / CYCLES_PER_US);
     bounds.number("launch_us", double(launch.run.cycles - t.span()) / CYCLES_PER_US);
     detail.raw("ops", object(t.ops)).raw("op_cycles", object(t.op_cycles)).raw("task_lengths", lengths.text());
     detail.integer("edges", t.edges).integer("hub_tasks", t.hubs).integer("cores_used", int64_t(t.cores.size()));
@@ -232,7 +235,7 @@ std::string estimate(const Program& program, const std::vector<IntData>& data, c
     out.integer("hbm_read_bytes", t.hbm_read).integer("hbm_write_bytes", t.hbm_write);
     out.integer("l2_hit_bytes", std::max<int64_t>(0, t.gm_read - t.hbm_read)).integer("spill_bytes", t.spill);
     out.integer("workspace_bytes", t.workspace).raw("peak_bytes", peaks.text()).raw("pipe_busy_cycles", pipes.text());
-    out.string("bound_by", bound_of(t, launch.run.cycles, critical)).strings("unmodelled", unmodelled_text(launch));
+    out.string("bound_by", bound_of(t, launch.run.cycles, chain)).strings("unmodelled", unmodelled_text(launch));
     out.strings("assumptions", {assumptions.begin(), assumptions.end()}).strings("device_keys", {});
     t.parts.idle = idle_of(launch);
     t.parts.capacity = capacity_of();

@@ -97,6 +97,7 @@ DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>&
             run.last = std::max(run.last, end);
             end += completion;
             chain += cycles;
+            run.longest = std::max(run.longest, cycles);
         }
         run.critical = std::max(run.critical, chain);
         run.cycles = std::max(run.cycles, end);
@@ -140,6 +141,7 @@ void Sequence::add(const DeviceRun& one, int64_t times) {
     run_.aic_busy += times * one.aic_busy;
     run_.aiv_busy += times * one.aiv_busy;
     run_.critical += times * one.critical;
+    run_.longest += times * one.longest;
     for (size_t t = 0; t < thread_busy_.size(); ++t) thread_busy_[t] += times * one.thread_busy[t];
     for (size_t c = 0; c < used_.size(); ++c) used_[c] |= one.used[c];
 }

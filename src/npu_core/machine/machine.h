@@ -62,7 +62,7 @@ struct Run {
     int64_t cycles = 0;                               // whole run, launch not included
     int64_t span = 0;                                 // first task start to last task end
     int64_t aic_busy = 0, aiv_busy = 0, dispatch_busy = 0;   // dispatch: the busiest AICPU thread
-    int64_t critical = 0;                             // longest chain of tasks, without waiting for cores
+    int64_t critical = 0, longest = 0;                // longest chain of tasks, without waiting for cores; longest task; sums over DeviceTasks
     int cores_used = 0;
 };
 
@@ -87,7 +87,7 @@ struct DeviceRun {
     Idle idle;                                        // no_task not included
     int64_t cycles = 0;                               // to the end of its last task, completion included
     int64_t first = -1, last = 0;                     // first task start, last task end; -1: no task
-    int64_t aic_busy = 0, aiv_busy = 0, critical = 0;
+    int64_t aic_busy = 0, aiv_busy = 0, critical = 0, longest = 0;
     int64_t no_task_aic = 0, no_task_aiv = 0;         // after the last task of each core
     std::vector<int64_t> thread_busy;                 // by AICPU thread
     std::vector<char> used;                           // by core, AIC first

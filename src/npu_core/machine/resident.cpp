@@ -106,6 +106,7 @@ Run schedule_resident(const DeviceTask& tasks, const std::vector<LeafTiming>& le
                 c.end = std::max(c.end, end);
                 if (times) (*times)[static_cast<size_t>(t)] = {core[t], start, end};
                 chain += cycles;
+            run.longest = std::max(run.longest, cycles);
                 (task.core == cost::Core::AIC ? run.aic_busy : run.aiv_busy) += cycles;
                 if (first < 0 || start < first) first = start;
             }

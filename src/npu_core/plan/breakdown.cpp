@@ -112,6 +112,7 @@ Crossings crossings_of(const Graph& g, const std::vector<SubGraph>& subs, const 
     Crossings found;
     const std::vector<SubFacts> facts = facts_of(g, subs);
     std::set<std::pair<Id, CrossingKey>> written;
+    std::set<Id> once;
     std::set<std::array<int64_t, 5>> read;      // loads of one task that coincide are one
     for (const SubGraph& s : subs)
         for (Id id : s.ops) {
@@ -129,10 +130,15 @@ Crossings crossings_of(const Graph& g, const std::vector<SubGraph>& subs, const 
                                                side_of(subs[in.sub], facts[in.sub]), options.cycle_bound)};
                     CrossingBytes& bytes = found[key];
                     if (written.insert({id, key}).second) {
-                        bytes.write += (out.in.empty() ? g.valid_of(t) : g.moved(out)).count() * dtype_size_bytes(gm.dtype);
+                        const int64_t moved = (out.in.empty() ? g.valid_of(t) : g.moved(out)).count() * dtype_size_bytes(gm.dtype);
+                        bytes.write += moved;
                         ++bytes.tiles;
+                        if (once.insert(id).second) bytes.once += moved;
                     }
-                    if (read.insert(load_key(g, in, c, t)).second) bytes.read += read_bytes(g, in, t);
+                    if (read.insert(load_key(g, in, c, t)).second) {
+                        bytes.read += read_bytes(g, in, t);
+                        bytes.once += read_bytes(g, in, t);
+                    }
                 }
             }
         }

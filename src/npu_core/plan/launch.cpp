@@ -64,7 +64,7 @@ void Launch::prepare(Planned& planned) {
         for (size_t t = 0; t < root.tasks.size(); ++t)
             for (const Access& a : write ? root.writes[t] : root.reads[t]) {
                 const External& e = root.externals[a.external];
-                (write ? planned.tensors[e.tensor].write : planned.tensors[e.tensor].read) += a.bytes;
+                (write ? planned.tensors[e.tensor].write : planned.tensors[e.tensor].read) += a.bytes + a.again;
                 if (e.argument && !settings_.warm && a.valid.count() > 0) planned.touches.push_back({&a, e.tensor, static_cast<int32_t>(t), write});
                 if (write ? reads.count(e.tensor) : (reads.insert(e.tensor), false)) both.insert(e.tensor);
                 if (write && !e.argument && slots_.insert(e.tensor).second)

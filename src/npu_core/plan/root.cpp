@@ -66,7 +66,7 @@ using machine::Task;
 
 // Windows of arguments and slots that a sub-graph touches.
 void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std::vector<Access>& writes) {
-    std::set<std::vector<int64_t>> seen;
+    std::map<std::vector<int64_t>, size_t> seen;
     auto add = [&](std::vector<Access>& list, Id tensor, const Shape& at, const Shape& shape, const Shape& valid, Id dyn, int64_t bytes,
                    int64_t row_bytes = 0, bool unknown = false) {
         const Id external = g.raws[g.tensors[tensor].raw].external;
@@ -74,8 +74,11 @@ void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std
         std::vector<int64_t> key{&list == &reads, external, dyn, unknown};
         for (int i = 0; i < shape.rank; ++i)
             for (int64_t v : {at[i], shape[i], valid[i]}) key.push_back(v);
-        if (!unknown && !seen.insert(key).second) return;
-        list.push_back({external, unknown, at, shape, valid, dyn, bytes, row_bytes});
+        if (const auto [it, added] = seen.try_emplace(std::move(key), list.size()); !unknown && !added) {
+            if (&list == &writes) list[it->second].again += bytes;
+            return;
+        }
+        list.push_back({external, unknown, at, shape, valid, dyn, bytes, 0, row_bytes});
     };
     auto two = [](int64_t a, int64_t b) {
         Shape t = zeros(2);

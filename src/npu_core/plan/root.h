@@ -19,6 +19,7 @@ struct Access {           // window of an argument or slot
     Shape valid;                 // what moves
     Id dyn = NONE;
     int64_t bytes = 0;
+    int64_t again = 0;           // further writes of the same window by the same task
     int64_t row_bytes = 0;       // length of its contiguous runs where they end before the next one starts, 0 for one run
 };
 

@@ -52,6 +52,7 @@ void add_crossings(Crossings& sum, const Crossings& one, int64_t times) {
         to.write += bytes.write * times;
         to.read += bytes.read * times;
         to.tiles += bytes.tiles * times;
+        to.once += bytes.once * times;
     }
 }
 
@@ -93,7 +94,9 @@ std::string breakdown_json(const Program& program, const Breakdown& b) {
                                .integer("bandwidth", b.idle.bandwidth).integer("no_task", b.idle.no_task).text());
     out.raw("capacity_bytes", object(b.capacity));
     out.raws("task_kinds", kinds).integer("task_kinds_left_out", static_cast<int64_t>(order.size() - kinds.size()));
-    out.raws("crossings", edges).integer("crossings_left_out", static_cast<int64_t>(found.size() - edges.size()));
+    int64_t fusable = 0;
+    for (const auto& crossing : found) fusable += crossing->second.once;
+    out.integer("fusable_bytes", fusable).raws("crossings", edges).integer("crossings_left_out", static_cast<int64_t>(found.size() - edges.size()));
     return out.raws("tensors", rows).text();
 }
 

@@ -34,6 +34,7 @@ struct CrossingKey {
 };
 struct CrossingBytes {
     int64_t write = 0, read = 0, tiles = 0;
+    int64_t once = 0;                  // of write and read what no other crossing counts too
 };
 using Crossings = std::map<CrossingKey, CrossingBytes>;
 void add_crossings(Crossings& sum, const Crossings& one, int64_t times);
