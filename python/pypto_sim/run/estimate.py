@@ -75,8 +75,8 @@ def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = No
 
 
 def _without_data(value: Any) -> Any:
-    """An argument that holds no more than an estimate needs: arrays of floats by shape and type."""
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+    """An argument that holds no more than an estimate needs: arrays other than of integers by shape and type."""
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "iub":
         return Spec(value.shape, value.dtype)
     return value
 
