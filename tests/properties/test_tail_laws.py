@@ -171,6 +171,24 @@ def test_extents_that_are_not_known_count_as_full_tiles():
     assert known.pipe_busy_cycles["VEC"] < 0.6 * unknown.pipe_busy_cycles["VEC"]
 
 
+def test_many_kinds_of_tails_are_rounded_up():
+    """A tail of its own in every iteration: exact for 256 of them, then in sixteenths of the tile."""
+    def found(trips):
+        @pypto.frontend.jit()
+        def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
+            pypto.set_vec_tile_shapes(16, 512)
+            for i in pypto.loop(trips, name="i"):
+                part = pypto.view(x, [16, 1024], [0, 0], valid_shape=[16, pypto.min(i + 1, 1024)])
+                pypto.assemble(pypto.exp(part), [i * 16, 0], out)
+        return cost(kernel, ((16, 1024), F32), ((16 * trips, 1024), F32))
+
+    few, many = found(256), found(1000)
+    exact = [16 * 4 * sum(range(1, n + 1)) for n in (256, 1000)]
+    assert few.gm_read_bytes == exact[0] and not any("tails" in a for a in few.assumptions)
+    assert exact[1] < many.gm_read_bytes < 1.1 * exact[1] and any("kinds of tails" in a for a in many.assumptions)
+    assert many.leaf_functions < 300
+
+
 @pypto.frontend.jit()
 def online_attention(q: pypto.Tensor(), k: pypto.Tensor(), v: pypto.Tensor(), out: pypto.Tensor()):
     """Ragged rows and keys; top, total and o carry their valid rows from one key block to the next."""
