@@ -26,6 +26,10 @@ RANGES = {"cores.aic": (1, 1024, "cores"), "cores.aiv": (1, 2048, "cores"), "cor
           "chip_bandwidth.hbm_gbs": (1, 1e6, "GB/s"), "chip_bandwidth.l2_read_gbs": (1, 1e6, "GB/s"),
           **{key: (512, 2**40, "bytes") for key in REQUIRED if key.startswith("capacity.")}}
 WHOLE = ("cores", "bytes")                   # units without fractions
+MOST = 1e9                                   # cycles, GB/s, us, ...: of any value that is not a capacity
+MOST_BYTES = 2**50
+LINES = ("vector_instr.", "tile_reduce.")    # two numbers each
+OPTIONAL_RANGES = {"pypto_runtime.aicpu_machines": (1, 64, "cores")}     # checked where given
 
 
 class DeviceError(PyptoError, ValueError):
@@ -145,12 +149,18 @@ def _check(entries: "MappingProxyType[str, Entry]", path: Path) -> None:
     """Numbers are finite and not negative, rates above 0; required ones are in the range that their unit allows."""
     for key, entry in entries.items():
         values = entry.value if isinstance(entry.value, list) else [entry.value]
+        most = MOST_BYTES if key.startswith("capacity.") else MOST
+        if key.startswith(LINES) and isinstance(entry.value, list) and len(values) != 2:
+            raise DeviceError(f"{path}: {key} must be a pair of numbers, got {entry.value!r}")
         for value in values:
             if isinstance(value, (int, float)) and not 0 <= value < math.inf:
                 raise DeviceError(f"{path}: {key} must be finite and not negative, got {entry.value!r}")
+            if isinstance(value, (int, float)) and value > most and key not in RANGES:
+                raise DeviceError(f"{path}: {key} must be at most {most:g}, got {entry.value!r}")
             if value == 0 and (key.endswith(("_gbs", "_bpc")) or ".hbm_eff" in key):
                 raise DeviceError(f"{path}: {key} is a rate and must be above 0, got {entry.value!r}")
-    for key, (least, most, unit) in RANGES.items():
+    given = {key: limits for key, limits in OPTIONAL_RANGES.items() if key in entries}
+    for key, (least, most, unit) in {**RANGES, **given}.items():
         value, kind = entries[key].value, "a whole number" if unit in WHOLE else "a number"
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most or (
                 unit in WHOLE and value != int(value)):

@@ -85,6 +85,8 @@ def test_user_table_refused(tmp_path, old, new, message):
     ("cores.aic", True, "whole number"), ("cores.freq_ghz", 1850, "GHz"), ("cores.freq_ghz", float("nan"), "finite"),
     ("chip_bandwidth.hbm_gbs", 1.6e12, "GB/s"), ("chip_bandwidth.hbm_gbs", "fast", "GB/s"),
     ("capacity.ub", 192, "bytes"),
+    ("latency.gm_read_latency", 1e18, "at most 1e"), ("vector_instr.vexp", [1e30, 1e30], "at most 1e"),
+    ("vector_instr.vexp", [1], "pair"), ("pypto_runtime.aicpu_machines", 0, "from 1 to 64"),
     ("latency.gm_read_latency", -5, "not negative"), ("stream_model.hbm_read_gbs", 0, "above 0"),
 ])
 def test_numbers_of_a_user_table_are_checked(key, value, message):

@@ -550,3 +550,21 @@ def test_an_interrupt_ends_a_long_plan():
         pypto.estimate(kernel, *args)
     kernel, args = fine_tiles(64)
     assert pypto.estimate(kernel, *args).tasks["AIV"] > 0
+
+
+def test_windows_outside_of_a_tensor_are_named():
+    @pypto.frontend.jit
+    def kernel(x: pypto.Tensor(), n: pypto.Tensor([pypto.DYNAMIC], pypto.DT_INT32), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(8, 64)
+        for i in pypto.loop(n[0]):
+            pypto.assemble(pypto.view(x, [8, 64], [i * 8, 0]) * 2.0, [i * 8, 0], out)
+
+    def outside(trips):
+        data = np.array(trips, np.int32)
+        found = pypto.estimate(kernel, Spec((800, 64), F32), data, Spec((800, 64), F32))
+        return [a for a in found.assumptions if "outside of" in a]
+
+    assert outside([100]) == []
+    assert len(outside([101])) == len(outside([1_000_000])) == 2
+    with pytest.raises(pypto.error.NeedsData, match=r"n\[0\], which is outside of the argument"):
+        outside([])

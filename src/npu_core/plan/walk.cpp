@@ -239,7 +239,8 @@ private:
         key_[1] = mix(key_[1], h, 0xC2B2AE3D27D4EB4Full);
         visits_.push_back({&item, {}, NONE});
     }
-    void place(Span span, int rank) {   // evaluated offsets of the last visit
+    void place(Span span, Id tensor, int32_t line) {   // evaluated offsets of the last visit into `tensor`
+        const int rank = p_.tensors[tensor].shape.rank;
         Visit& v = visits_.back();
         v.at = zeros(rank);
         bool fixed = true;
@@ -251,6 +252,7 @@ private:
             const Scalar s = scalars_.eval(p_.id_at(span)[i]);
             v.at[i] = s.known ? s.value : UNKNOWN_BASE + UNKNOWN_STEP * ++unknown_;
             slope[i] = s.slope;
+            if (s.known) inside(s, tensor, i, line);
             if (fixed) key_[0] = mix(key_[0], static_cast<uint64_t>(s.value));
             if (s.known) continue;
             unknown_offsets_.emplace_back(offset_count_, i);
@@ -264,6 +266,19 @@ private:
         ++offset_count_;
     }
 
+    void inside(const Scalar& start, Id tensor, int axis, int32_t line) {
+        const int64_t last = p_.tensors[tensor].shape[axis] - 1;
+        if (start.value >= 0 && start.value <= last) {
+            if (start.slope != 0)
+                scalars_.alike_at_most(std::min(affine::until(last - start.value, start.slope), affine::until(start.value, -start.slope)));
+        } else if (last >= 0) {
+            const std::string& name = p_.tensors[tensor].name;
+            notes_.assumptions.insert("a window starts outside of " + (name.empty() ? "a tensor" : "`" + name + "`") +
+                                      (line == NONE ? "" : " (" + p_.lines[static_cast<size_t>(line)] + ")") +
+                                      ": it is priced as if the rows were there");
+        }
+    }
+
     void body(Id id) {
         for (const Item& item : p_.bodies[id].items) {
             switch (item.kind) {
@@ -274,7 +289,7 @@ private:
                     if (op.options != NONE) options_ = op.options;
                     if (op.scalars.count > 0 && op_rows()[op.row].kernel == "view") {
                         const int rank = p_.tensors[p_.id_at(op.outs)[0]].shape.rank;
-                        place({op.scalars.begin, rank}, rank);
+                        place({op.scalars.begin, rank}, p_.id_at(op.ins)[0], item.line);
                     }
                     for (int i = 0; i < op.ins.count; ++i) slot_valid(p_.id_at(op.ins)[i]);
                     results_valid(op);
@@ -296,7 +311,7 @@ private:
                     visit(item);
                     slot_valid(item.b);
                     if (!p_.tensors[item.a].global()) hold(item.a, false, {});
-                    place(item.span, p_.tensors[item.a].shape.rank);
+                    place(item.span, item.a, item.line);
                     scalars_.written(item.a);
                     break;
                 case ItemKind::STORE: scalars_.written(item.a); break;

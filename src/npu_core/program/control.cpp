@@ -91,6 +91,8 @@ int64_t ControlScalars::must(Id e, const Item& item, const char* what) {
     if (s.known) return s.value;
     const std::string name = culprit(e), line = line_of(item);
     if (auto a = assumed(name, line)) return a->value;
+    if (outside_.count(name))
+        throw NeedsDataFault(std::string(what) + " depends on " + name + ", which is outside of the argument", line);
     throw NeedsDataFault(std::string(what) + " depends on " + (name.empty() ? "a value computed in the kernel" : name) +
                          ", whose value is not known in a cost-only run; pass the argument's data, or assume={\"" +
                          (name.empty() ? line : name) + "\": value}", line);
@@ -109,16 +111,19 @@ void ControlScalars::load(const Item& item) {
     const int argument = p_.tensors[memory].arg_index;
     bool known = argument >= 0 && !written_[memory];
     int64_t index = 0;
-    bool moves = false;
+    bool moves = false, outside = false;
     for (int i = 0; i < item.span.count; ++i) {
         const Scalar s = eval(p_.id_at(item.span)[i]);
         name += (i ? ", " : "") + (s.known ? std::to_string(s.value) : std::string("?"));
         moves = moves || s.slope != 0;
-        known = known && s.known && s.value >= 0 && s.value < t.shape[i];
+        const bool inside = s.value >= 0 && s.value < t.shape[i];
+        outside = outside || (s.known && !inside);
+        known = known && s.known && inside;
         if (known) index = index * t.shape[i] + s.value;
     }
     name += "]";
     slot_name_[slot] = name;
+    if (outside) outside_.insert(name);
     slots_[slot] = {};
     if (moves && !assume_.empty()) alike_ = 0;       // other elements have other names
     if (auto a = assumed(name, line_of(item))) { slots_[slot] = *a; return; }

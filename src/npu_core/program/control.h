@@ -62,6 +62,7 @@ private:
     std::set<std::string>& assumptions_;
     std::vector<Scalar> slots_;
     std::vector<std::string> slot_name_;
+    std::set<std::string> outside_;               // names of elements that their argument does not have
     std::vector<char> written_;
     std::vector<signed char> has_loop_, constant_;
     int64_t alike_ = 0;
