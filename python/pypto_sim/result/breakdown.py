@@ -64,8 +64,8 @@ class TensorTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
-    """Kinds of tasks, largest share of core time first; tensors between tasks, most traffic first; fusable_bytes: traffic
-    of all of these, a tile that several tasks read written once; arguments and slots;
+    """Kinds of tasks, largest share of core time first; tensors between tasks, most traffic first; fusable_bytes:
+    traffic of all of these, a tile that several tasks read written once; arguments and slots;
     idle_cycles: core cycles beside the tasks' own work, by what the core waits for ("predecessor", "schedule",
     "bandwidth", "no_task"); capacity_bytes: of the on-chip memories."""
 
