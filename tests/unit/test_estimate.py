@@ -568,3 +568,19 @@ def test_windows_outside_of_a_tensor_are_named():
     assert len(outside([101])) == len(outside([1_000_000])) == 2
     with pytest.raises(pypto.error.NeedsData, match=r"n\[0\], which is outside of the argument"):
         outside([])
+
+
+def test_a_valid_size_that_a_loop_index_decides_is_unknown_to_the_official_compiler():
+    @pypto.frontend.jit
+    def kernel(x: pypto.Tensor([pypto.DYNAMIC, 64], F32), out: pypto.Tensor([pypto.DYNAMIC, 64], F32)):
+        pypto.set_vec_tile_shapes(16, 64)
+        for i in pypto.loop((x.shape[0] + 31) // 32):
+            left = pypto.min(32, x.shape[0] - i * 32)
+            pypto.assemble(pypto.softmax(pypto.view(x, [32, 64], [i * 32, 0], valid_shape=[left, 64]), -1),
+                           [i * 32, 0], out)
+
+    def read_per_block(rows):
+        found = pypto.estimate(kernel, Spec((rows, 64), F32), Spec((rows, 64), F32), model="official")
+        return found.gm_read_bytes / ((rows + 31) // 32)
+
+    assert read_per_block(320) == read_per_block(336) == read_per_block(352)

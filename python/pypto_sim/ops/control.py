@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import PyptoTypeError, PyptoValueError
 from ..trace.context import current
 from ..trace.loops import Loop
-from ..trace.scalar import SymbolicScalar, known, smax, smin, value_of
+from ..trace.scalar import SymbolicScalar, known, value_of, written
 from ..trace.session import Session
 from ..trace.source import find_for, rebound_names
 from ..trace.tensor import Tensor
@@ -111,12 +111,12 @@ def is_loop_end(scalar: Int) -> SymbolicScalar:
 
 def min_op(a: Int, b: Int) -> Int:
     """The smaller of two scalars."""
-    return smin(a, b) if isinstance(a, SymbolicScalar) or isinstance(b, SymbolicScalar) else value_of(smin(a, b))
+    return written("min", a, b) if isinstance(a, SymbolicScalar) or isinstance(b, SymbolicScalar) else min(a, b)
 
 
 def max_op(a: Int, b: Int) -> Int:
     """The larger of two scalars."""
-    return smax(a, b) if isinstance(a, SymbolicScalar) or isinstance(b, SymbolicScalar) else value_of(smax(a, b))
+    return written("max", a, b) if isinstance(a, SymbolicScalar) or isinstance(b, SymbolicScalar) else max(a, b)
 
 
 def ceildiv(a: Int, b: Int) -> Int:

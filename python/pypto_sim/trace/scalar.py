@@ -89,11 +89,11 @@ class SymbolicScalar:
 
     def min(self, other: int | SymbolicScalar) -> SymbolicScalar:
         """The smaller of the two."""
-        return smin(self, other)
+        return written("min", self, other)
 
     def max(self, other: int | SymbolicScalar) -> SymbolicScalar:
         """The larger of the two."""
-        return smax(self, other)
+        return written("max", self, other)
 
     # asking for the value
     def __bool__(self) -> bool:
@@ -261,6 +261,12 @@ def atom(op: str, *xs: Any) -> SymbolicScalar:
         return constant(FOLD[op](*(x.const for x in xs)))
     deps = frozenset().union(*(x.deps for x in xs))
     return make((((op, *map(key, xs)), 1),), 0, deps)
+
+
+def written(op: str, a: int | SymbolicScalar, b: int | SymbolicScalar) -> SymbolicScalar:
+    """min or max as a kernel writes it: it stays an expression where the range of a loop index would decide it, for the
+    compiler does not know that range and treats what depends on it as unknown."""
+    return atom(op, a, b) if lin(b, 1, a, -1).deps else smin(a, b) if op == "min" else smax(a, b)
 
 
 def smin(a: int | SymbolicScalar, b: int | SymbolicScalar) -> SymbolicScalar:
