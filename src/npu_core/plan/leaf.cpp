@@ -52,12 +52,22 @@ struct Builder {
     const Graph& g;
     const SubGraph& s;
     bool share;
-    Leaf leaf{};
+    Leaf leaf;
     std::unordered_map<Id, int32_t> known{};
     std::unordered_map<Window, int32_t, WindowHash> loads{};   // L1 loads of matrix products, one per window
     std::unordered_map<Window, size_t, WindowHash> strips{};   // operands of output tiles: their place in strip_tiles
     std::vector<int32_t> strip_tiles{};
     std::deque<Step> steps{};
+
+    // The steps of matrix products are known beforehand; loads come on top, one a step and operand at most.
+    void reserve() {
+        size_t steps = 0;
+        for (Id id : s.ops)
+            if (const Id mm = g.ops[id].mm; mm != NONE) steps += static_cast<size_t>(ceil_div(g.matmuls[mm].k, g.matmuls[mm].k_l0));
+        if (steps == 0) return;
+        leaf.ops.reserve(s.ops.size() + 4 * steps);
+        leaf.tensors.reserve(2 * s.ops.size() + 4 * steps);
+    }
 
     LeafTensor kind(Mem mem, const Shape& tile, const Shape& valid, DType t, Id graph = NONE) {
         return {mem, t, leaf.shapes(tile), leaf.shapes(valid), bytes_of(padded(tile, t, mem), t), -1, graph};
@@ -248,8 +258,9 @@ struct Builder {
 
 }  // namespace
 
-Leaf build_leaf(const Graph& g, const SubGraph& s, bool share_loads) {
-    Builder b{g, s, share_loads};
+Leaf build_leaf(const Graph& g, const SubGraph& s, bool share_loads, Leaf room) {
+    Builder b{g, s, share_loads, std::move(room)};
+    b.reserve();
     for (Id id : s.ops) b.graph_op(g.ops[id]);
     b.finish();
     return std::move(b.leaf);

@@ -81,6 +81,7 @@ struct Leaf {
     ShapePool shapes;
     std::vector<LeafTensor> tensors;
     std::vector<LeafOp> ops;
+    std::vector<LeafOp> spare;      // room for another order of the operations
     std::vector<int64_t> buffer_bytes;
     std::vector<Mem> buffer_mem;
     std::array<int64_t, MEMS> peak{};
@@ -91,7 +92,7 @@ struct Leaf {
 
 // Content of a sub-graph up to renaming: equal signatures share one leaf.
 std::vector<int64_t> signature(const Graph& g, const SubGraph& s);
-Leaf build_leaf(const Graph& g, const SubGraph& s, bool share_loads = true);
+Leaf build_leaf(const Graph& g, const SubGraph& s, bool share_loads = true, Leaf room = {});   // room: emptied, for its storage
 // Number of equal output tiles of matrix products when the sub-graph is nothing else and the operands of one tile
 // overflow L1; 0 otherwise.
 int64_t streamed_tiles(const Graph& g, const SubGraph& s, const Chip& chip);

@@ -89,10 +89,10 @@ inline Buffers buffers_of(const Leaf& leaf, const LeafOp& op) {
 
 // Puts the operations into the given order.
 inline void reorder(Leaf& leaf, const std::vector<int32_t>& order) {
-    std::vector<LeafOp> ops;
-    ops.reserve(order.size());
-    for (int32_t i : order) ops.push_back(leaf.ops[i]);
-    leaf.ops = std::move(ops);
+    leaf.spare.clear();
+    leaf.spare.reserve(leaf.ops.capacity());
+    for (int32_t i : order) leaf.spare.push_back(leaf.ops[i]);
+    leaf.ops.swap(leaf.spare);
 }
 
 Links link(const Leaf& leaf);

@@ -28,7 +28,7 @@ int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
         key.insert(key.end(), content.begin(), content.end());
         auto [it, added] = known_.try_emplace(std::move(key), static_cast<int32_t>(leaves_.size()));
         if (!added) return it->second;
-        Leaf leaf = build_leaf(g, one, false);
+        Leaf leaf = build_leaf(g, one, false, std::move(room_));
         leaf.note = note_of(g, one, block, program_);
         schedule_leaf(leaf, block, program_, chip_);
         leaf.repeats = tiles - 1;
@@ -39,7 +39,7 @@ int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
     }
     auto [it, added] = known_.try_emplace(signature(g, s), static_cast<int32_t>(leaves_.size()));
     if (!added) return it->second;
-    Leaf leaf = build_leaf(g, s);
+    Leaf leaf = build_leaf(g, s, true, std::move(room_));
     leaf.note = note_of(g, s, block, program_);
     schedule_leaf(leaf, block, program_, chip_);
     keep(std::move(leaf));
@@ -58,6 +58,13 @@ void LeafTable::keep(Leaf leaf) {
     rest.spill_bytes = leaf.spill_bytes;
     rest.repeats = leaf.repeats;
     leaves_.push_back(std::move(rest));
+    room_ = Leaf{};
+    room_.tensors = std::move(leaf.tensors);
+    room_.ops = std::move(leaf.ops);
+    room_.spare = std::move(leaf.spare);
+    room_.tensors.clear();
+    room_.ops.clear();
+    room_.spare.clear();
 }
 
 namespace {

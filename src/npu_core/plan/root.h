@@ -54,6 +54,7 @@ private:
     const bool timelines_wanted_;
     std::map<std::vector<int64_t>, int32_t> known_;
     std::vector<Leaf> leaves_;
+    Leaf room_;                                     // storage of the latest one, for the next
     std::vector<machine::LeafTiming> timings_;
     std::vector<TimelineLeaf> timelines_;
 

@@ -16,7 +16,7 @@ constexpr int32_t LATENCY = 511;
 
 class Spiller {
 public:
-    Spiller(Leaf& leaf, const Chip& chip) : leaf_(leaf), chip_(chip), n_(static_cast<int32_t>(leaf.ops.size())) {}
+    Spiller(Leaf& leaf, const Chip& chip) : leaf_(leaf), chip_(chip), n_(static_cast<int32_t>(leaf.ops.size())), emitted_(leaf.spare) {}
 
     void run() {
         bool tight = false;
@@ -80,7 +80,7 @@ private:
     std::vector<int32_t> result_after_;                    // by place: the next copy out of L0C
     std::map<int64_t, int32_t> live_[MEMS];                // address -> buffer
     std::set<std::pair<int64_t, int64_t>> gaps_[MEMS];     // bytes, address of the free room between them
-    std::vector<LeafOp> emitted_;
+    std::vector<LeafOp>& emitted_;                         // Leaf::spare, the new order
     std::vector<std::pair<int32_t, LeafOp>> after_;        // saves, to follow an emitted operation
     std::vector<int32_t> kept_;                            // by buffer: the last search that must not move it out
     int32_t search_ = 0;
@@ -123,7 +123,8 @@ private:
         for (int32_t i = n_ - 1; i >= 0; --i)
             result_after_[i] = leaf_.ops[i].pipe == Pipe::FIX ? i : result_after_[i + 1];
         for (Mem m : {Mem::UB, Mem::L1}) gaps_[static_cast<int>(m)].emplace(chip_.capacity[static_cast<int>(m)], 0);
-        emitted_.reserve(static_cast<size_t>(n_) + static_cast<size_t>(n_) / 4);
+        emitted_.clear();
+        emitted_.reserve(std::max(leaf_.ops.capacity(), static_cast<size_t>(n_) + static_cast<size_t>(n_) / 4));
     }
     void emit(const LeafOp& op) { emitted_.push_back(op); }
     bool managed(int32_t b) const {
@@ -301,19 +302,17 @@ private:
     }
 
     void finish() {
-        if (after_.empty()) {
-            leaf_.ops = std::move(emitted_);
-            return;
-        }
+        leaf_.ops.swap(emitted_);
+        if (after_.empty()) return;
         std::stable_sort(after_.begin(), after_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-        std::vector<LeafOp> ops;
-        ops.reserve(emitted_.size() + after_.size());
+        const size_t count = leaf_.ops.size();
+        emitted_.clear();
         size_t next = 0;
-        for (int32_t i = 0; i < static_cast<int32_t>(emitted_.size()); ++i) {
-            ops.push_back(std::move(emitted_[i]));
-            for (; next < after_.size() && after_[next].first <= i; ++next) ops.push_back(after_[next].second);
+        for (size_t i = 0; i < count; ++i) {
+            emitted_.push_back(leaf_.ops[i]);
+            for (; next < after_.size() && static_cast<size_t>(after_[next].first) <= i; ++next) emitted_.push_back(after_[next].second);
         }
-        leaf_.ops = std::move(ops);
+        leaf_.ops.swap(emitted_);
     }
 
     // No room for buffer `wanted` and nothing can be moved out: free room may be there, but in pieces.
