@@ -10,7 +10,7 @@
 
 #include "npu_core/base/types.h"
 #include "npu_core/lowering/tile_opcodes.h"
-#include "npu_core/lowering/small_ids.h"
+#include "npu_core/base/ids.h"
 
 namespace npu::lowering {
 

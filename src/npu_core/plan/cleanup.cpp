@@ -225,14 +225,14 @@ void remove_redundant(Graph& g) {
                 if (a.fn_in || a.fn_out || a.producers.size() != 1) continue;
                 const Id producer = a.producers[0];
                 g.kill(id);
-                for (Id c : std::vector<Id>(g.tensors[in].consumers)) g.replace_input(c, in, out);
+                for (Id c : Ids(g.tensors[in].consumers)) g.replace_input(c, in, out);
                 for (size_t o = 0; o < g.ops[producer].out.size(); ++o)
                     if (g.ops[producer].out[o] == in) g.replace_output(producer, o, out);
             } else {
                 g.kill(id);
                 const Shape valid = g.valid_of(out);
                 const bool differs = !(valid == g.valid_of(in));
-                for (Id c : std::vector<Id>(g.tensors[out].consumers)) {
+                for (Id c : Ids(g.tensors[out].consumers)) {
                     g.replace_input(c, out, in);
                     if (!differs || g.ops[c].code != Code::ASSEMBLE || g.ops[c].valid != NONE) continue;
                     g.ops[c].valid = static_cast<Id>(g.valid_shapes.size());

@@ -1,22 +1,11 @@
 #include "npu_core/plan/graph.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "npu_core/base/fault.h"
 
 namespace npu::plan {
-
-namespace {
-void insert_once(std::vector<Id>& ids, Id id) {
-    if (ids.empty() || ids.back() < id) { ids.push_back(id); return; }
-    auto it = std::lower_bound(ids.begin(), ids.end(), id);
-    if (it == ids.end() || *it != id) ids.insert(it, id);
-}
-void remove(std::vector<Id>& ids, Id id) {
-    auto it = std::lower_bound(ids.begin(), ids.end(), id);
-    if (it != ids.end() && *it == id) ids.erase(it);
-}
-}  // namespace
 
 Shape zeros(int rank) {
     Shape s;
@@ -93,15 +82,15 @@ void Graph::set_valid(Id tensor, const Shape& valid) {
     valid_shapes.push_back(valid);
 }
 
-Id Graph::add_op(Code code, std::vector<Id> in, std::vector<Id> out, Id src) {
+Id Graph::add_op(Code code, Ids in, Ids out, Id src) {
     Id id = static_cast<Id>(ops.size());
     if (ops.size() >= MOST_TILE_OPS)
         fail("plan.too_large", "straight code of a root function is planned tile by tile; this one has more than " +
                                    std::to_string(MOST_TILE_OPS) +
                                    " tile operations. Use larger tiles, or move the work into a pypto.loop over slices");
     patience_.check();
-    for (Id t : in) insert_once(tensors[t].consumers, id);
-    for (Id t : out) insert_once(tensors[t].producers, id);
+    for (Id t : in) tensors[t].consumers.insert_sorted(id);
+    for (Id t : out) tensors[t].producers.insert_sorted(id);
     Op op;
     op.code = code;
     op.in = std::move(in);
@@ -118,24 +107,53 @@ void Graph::kill(Id id) {
     Op& op = ops[id];
     if (op.dead) return;
     op.dead = true;
-    for (Id t : op.in) remove(tensors[t].consumers, id);
-    for (Id t : op.out) remove(tensors[t].producers, id);
+    for (Id t : op.in) tensors[t].consumers.erase_sorted(id);
+    for (Id t : op.out) tensors[t].producers.erase_sorted(id);
+}
+
+void Graph::kill_all(const std::vector<Id>& ids) {
+    std::vector<Id> touched;
+    for (Id id : ids) {
+        Op& op = ops[id];
+        if (op.dead) continue;
+        op.dead = true;
+        touched.insert(touched.end(), op.in.begin(), op.in.end());
+        touched.insert(touched.end(), op.out.begin(), op.out.end());
+    }
+    std::sort(touched.begin(), touched.end());
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    for (Id t : touched)
+        for (Ids* list : {&tensors[t].consumers, &tensors[t].producers})
+            list->erase_if([&](Id id) { return ops[id].dead; });
+}
+
+void Graph::move_consumers(Id from, Id to) {
+    if (from == to) return;
+    Ids &old = tensors[from].consumers, &now = tensors[to].consumers;
+    for (Id id : old)
+        for (Id& t : ops[id].in)
+            if (t == from) t = to;
+    std::vector<Id> all;
+    all.reserve(old.size() + now.size());
+    std::set_union(old.begin(), old.end(), now.begin(), now.end(), std::back_inserter(all));
+    now.assign(all.begin(), all.end());
+    old.clear();
 }
 
 void Graph::replace_input(Id id, Id from, Id to) {
     if (from == to) return;
     for (Id& t : ops[id].in)
         if (t == from) t = to;
-    remove(tensors[from].consumers, id);
-    insert_once(tensors[to].consumers, id);
+    tensors[from].consumers.erase_sorted(id);
+    tensors[to].consumers.insert_sorted(id);
 }
 
 void Graph::replace_output(Id id, size_t index, Id to) {
     Id from = ops[id].out[index];
     if (from == to) return;
     ops[id].out[index] = to;
-    remove(tensors[from].producers, id);
-    insert_once(tensors[to].producers, id);
+    tensors[from].producers.erase_sorted(id);
+    tensors[to].producers.insert_sorted(id);
 }
 
 void Graph::drop_dead() {
@@ -187,7 +205,7 @@ int32_t Graph::latency_of(const Op& op) const {
     };
     if (op.code == Code::MATMUL_TILE) return 0;   // set by the expansion, which knows the chain
     const bool by_output = op.code == Code::VIEW || op.code == Code::COPY_IN;
-    const std::vector<Id>& side = by_output ? op.out : op.in;
+    const Ids& side = by_output ? op.out : op.in;
     if (side.empty()) return 1;
     int64_t most = 0;
     for (Id t : side) most = std::max(most, tensors[t].shape.count());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "npu_core/base/ids.h"
 #include "npu_core/base/patience.h"
 #include "npu_core/base/types.h"
 #include "npu_core/cost/opcodes.h"
@@ -47,7 +48,7 @@ struct Tensor {
     bool scratch = false;
     Shape shape, offset;                  // window of the raw storage
     Id valid = NONE;                      // index of Graph::valid_shapes where less than the window is valid
-    std::vector<Id> producers, consumers; // op ids, each once, ascending
+    Ids producers, consumers;             // op ids, each once, ascending
 };
 
 // One output tile of a matrix product with its whole k chain: L1 and L0 loads, A_MUL_B and A_MULACC_B.
@@ -68,7 +69,7 @@ struct Op {
     bool dead = false, keep = false;      // keep: an L1 view of a matrix product, never redundant
     bool inlined = false;                 // EXPAND that its reader does by its own addressing
     Mem to = Mem::NONE;                   // VIEW: explicit target
-    std::vector<Id> in, out;
+    Ids in, out;
     Shape at;                             // VIEW, ASSEMBLE and moves: window offset
     Id dyn = NONE;                        // offset part that changes from instance to instance (Graph::dyn_sets)
     Id valid = NONE;                      // ASSEMBLE: index of Graph::valid_shapes where not what is valid of its input moves
@@ -95,8 +96,10 @@ struct Graph {
     const Shape& valid_of(Id tensor) const;
     const Shape& moved(const Op& assemble) const { return assemble.valid == NONE ? valid_of(assemble.in[0]) : valid_shapes[assemble.valid]; }
     void set_valid(Id tensor, const Shape& valid);
-    Id add_op(Code code, std::vector<Id> in, std::vector<Id> out, Id src);
+    Id add_op(Code code, Ids in, Ids out, Id src);
     void kill(Id op);
+    void kill_all(const std::vector<Id>& ops);
+    void move_consumers(Id from, Id to);                            // replace_input of every consumer
     void replace_input(Id op, Id from, Id to);
     void replace_output(Id op, size_t index, Id to);
     void sort();                          // backwards Kahn

@@ -140,7 +140,7 @@ void assign_memory(Graph& g, const Chip& chip) {
         std::vector<Need> needs;
         bool all_by_gm = true, any_other = false;
         const Mem own = g.tensors[i].mem;
-        for (Id c : std::vector<Id>(g.tensors[i].consumers)) {
+        for (Id c : Ids(g.tensors[i].consumers)) {
             const Op& op = g.ops[c];
             if (c >= static_cast<Id>(want.size())) continue;
             for (size_t k = 0; k < op.in.size(); ++k) {

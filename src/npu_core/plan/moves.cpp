@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "npu_core/plan/hash.h"
 #include "npu_core/plan/stages.h"
 
 namespace npu::plan {
@@ -38,7 +39,7 @@ void adapt(Graph& g, const Chip& chip) {
             const Id gm = g.add_like(t);
             g.tensors[gm].mem = Mem::GM;
             const Id src = g.ops[id].src;
-            for (Id p : std::vector<Id>(g.tensors[t].producers)) {
+            for (Id p : Ids(g.tensors[t].producers)) {
                 // a tensor assembled from pieces in several sub-graphs is assembled in GM
                 if (g.ops[p].sub == home) continue;
                 g.replace_output(p, 0, gm);
@@ -106,7 +107,7 @@ void name_moves(Graph& g, const Chip& chip) {
         if (op.code != Code::VIEW && op.code != Code::ASSEMBLE) continue;
         const Mem from = g.tensors[op.in[0]].mem, to = g.tensors[op.out[0]].mem;
         if (from == to && from == Mem::GM && op.code == Code::ASSEMBLE) {
-            const std::vector<Id>& producers = g.tensors[op.in[0]].producers;
+            const Ids& producers = g.tensors[op.in[0]].producers;
             const bool reshaped = producers.size() == 1 && g.ops[producers[0]].code == Code::RESHAPE;
             const bool moved_out = producers.size() == 1 && (g.ops[producers[0]].code == Code::TRANSPOSE_MOVEOUT ||
                                                              g.ops[producers[0]].code == Code::INDEX_OUTCAST);
@@ -126,52 +127,52 @@ void name_moves(Graph& g, const Chip& chip) {
 
 // Equal operations of one sub-graph collapse; copies out of one tile to one place of several GM boxes make the boxes one.
 void eliminate_common(Graph& g) {
-    struct Key {
-        Id sub, mm, dyn;
-        Code code;
-        std::vector<Id> in;
-        std::vector<int64_t> at;
-        auto operator<=>(const Key&) const = default;
+    auto hash = [&](const Op& op) {
+        const Tensor& out = g.tensors[op.out[0]];
+        Hash h = mix(mix(static_cast<Hash>(op.code), static_cast<uint64_t>(op.sub)), static_cast<uint64_t>(op.dyn));
+        for (Id t : op.in) h = mix(h, static_cast<uint64_t>(t));
+        return mix(mix(mix(h, op.at), out.shape), static_cast<uint64_t>(out.dtype));
     };
+    auto same_move = [](const Op& a, const Op& b) {
+        return a.code == b.code && a.in == b.in && a.at == b.at && a.sub == b.sub && a.dyn == b.dyn;
+    };
+    auto equal = [&](const Op& a, const Op& b) {
+        const Tensor &x = g.tensors[a.out[0]], &y = g.tensors[b.out[0]];
+        return same_move(a, b) && x.shape == y.shape && x.dtype == y.dtype && (x.valid == NONE) == (y.valid == NONE) &&
+               (x.valid == NONE || g.valid_of(a.out[0]) == g.valid_of(b.out[0])) && (a.valid == NONE) == (b.valid == NONE) &&
+               (a.valid == NONE || g.valid_shapes[a.valid] == g.valid_shapes[b.valid]);
+    };
+    size_t slots = 16;
+    while (slots < 2 * g.order.size()) slots *= 2;
     bool any = false;
     for (bool changed = true; changed;) {
         changed = false;
-        std::map<Key, Id> first;
+        std::vector<Id> first(slots, NONE);
         for (Id id : g.order) {
             const Op& op = g.ops[id];
             if (op.dead || op.code == Code::VIEW || op.out.size() != 1 || op.mm != NONE || op.in.empty()) continue;
-            Tensor& out = g.tensors[op.out[0]];
-            if (out.fn_out) continue;
-            Key key{op.sub, op.mm, op.dyn, op.code, op.in, {op.at.d.begin(), op.at.d.begin() + op.at.rank}};
-            for (int i = 0; i < out.shape.rank; ++i) key.at.push_back(out.shape[i]);
-            key.at.push_back(static_cast<int64_t>(out.dtype));
-            if (op.valid != NONE)
-                for (int i = 0; i < g.moved(op).rank; ++i) key.at.push_back(g.moved(op)[i]);
-            if (out.valid != NONE)
-                for (int i = 0; i < out.shape.rank; ++i) key.at.push_back(g.valid_of(op.out[0])[i]);
-            auto [it, added] = first.try_emplace(std::move(key), id);
-            if (added) continue;
-            const Id kept = g.ops[it->second].out[0], gone = op.out[0];
+            if (g.tensors[op.out[0]].fn_out) continue;
+            size_t slot = hash(op) & (slots - 1);
+            while (first[slot] != NONE && !equal(g.ops[first[slot]], op)) slot = (slot + 1) & (slots - 1);
+            if (first[slot] == NONE) { first[slot] = id; continue; }
+            const Id kept = g.ops[first[slot]].out[0], gone = op.out[0];
             if (kept == gone) { g.kill(id); changed = true; continue; }
             if (op.code == Code::COPY_OUT || op.code == Code::ASSEMBLE) {
                 // boxes become one only if every writer of the one also writes the other
                 if (g.tensors[kept].producers.size() != g.tensors[gone].producers.size()) continue;
                 bool same = true;
-                for (size_t p = 0; p < g.tensors[kept].producers.size() && same; ++p) {
-                    const Op& a = g.ops[g.tensors[kept].producers[p]];
-                    bool found = false;
-                    for (Id q : g.tensors[gone].producers) {
-                        const Op& b = g.ops[q];
-                        found = found || (a.code == b.code && a.in == b.in && a.at == b.at && a.sub == b.sub && a.dyn == b.dyn);
-                    }
-                    same = found;
+                const Ids &ours = g.tensors[kept].producers, &theirs = g.tensors[gone].producers;
+                for (size_t p = 0; p < ours.size() && same; ++p) {
+                    const Op& a = g.ops[ours[p]];
+                    same = same_move(a, g.ops[theirs[p]]) ||      // as a rule both are written in one order
+                           std::any_of(theirs.begin(), theirs.end(), [&](Id q) { return same_move(a, g.ops[q]); });
                 }
                 if (!same) continue;
-                for (Id p : std::vector<Id>(g.tensors[gone].producers)) g.kill(p);
+                g.kill_all({g.tensors[gone].producers.begin(), g.tensors[gone].producers.end()});
             } else {
                 g.kill(id);
             }
-            for (Id c : std::vector<Id>(g.tensors[gone].consumers)) g.replace_input(c, gone, kept);
+            g.move_consumers(gone, kept);
             changed = any = true;
         }
         g.drop_dead();

@@ -75,7 +75,7 @@ private:
     void super_nodes() {
         const size_t n = g_.order.size();
         UnionFind uf(n);
-        auto first = [&](const std::vector<Id>& ops) {
+        auto first = [&](const Ids& ops) {
             int32_t best = -1;
             for (Id o : ops)
                 if (best < 0 || index_[o] < best) best = index_[o];
@@ -257,7 +257,7 @@ private:
                 tree_own[root] += own[i] * 0x9E3779B97F4A7C15ull;
                 local_front[i] = own[i];
                 for (Id t : op.in) {
-                    const std::vector<Id>& from = g_.tensors[t].producers;
+                    const Ids& from = g_.tensors[t].producers;
                     const bool member = from.size() == 1 && is_pair(g_.ops[from[0]].code) && tree.find(index_[from[0]]) == root;
                     local_front[i] = mix(local_front[i], member ? local_front[index_[from[0]]] : 1);
                     if (!member) tree_in[root] += mix(5, seen(t));
