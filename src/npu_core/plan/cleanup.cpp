@@ -1,7 +1,7 @@
 // Graph clean-up before the partition: chains of views and assembles, large fan-outs, shared views, redundant moves.
 #include <algorithm>
 #include <numeric>
-#include <set>
+#include <unordered_map>
 
 #include "npu_core/plan/stages.h"
 
@@ -33,7 +33,6 @@ struct Chain { Id from, to; Shape at; Id dyn; Mem target; bool keep; Id src; Id 
 void merge_view_assemble(Graph& g) {
     g.sort();
     std::vector<Chain> views, assembles;
-    std::set<Id> dropped;
     std::vector<char> visited(g.ops.size(), 0);
 
     auto follow = [&](auto&& self, Id id, Code code, Id from, Shape at, Id dyn, Id valid, int depth, std::vector<Chain>& found) -> void {
@@ -58,9 +57,12 @@ void merge_view_assemble(Graph& g) {
         if (g.ops[id].code == Code::ASSEMBLE && !visited[id])
             follow(follow, id, Code::ASSEMBLE, g.ops[id].in[0], zeros(g.ops[id].at.rank), NONE, g.ops[id].valid, 1, assembles);
 
+    std::vector<Id> dropped;
+    for (const std::vector<Chain>* list : {&views, &assembles})
+        for (const Chain& c : *list) dropped.push_back(c.last);
+    g.kill_all(dropped);
     for (const std::vector<Chain>* list : {&views, &assembles})
         for (const Chain& c : *list) {
-            if (dropped.insert(c.last).second) g.kill(c.last);
             Id id = g.add_op(list == &views ? Code::VIEW : Code::ASSEMBLE, {c.from}, {c.to}, c.src);
             Op& op = g.ops[id];
             op.at = c.at;
@@ -80,25 +82,122 @@ void merge_view_assemble(Graph& g) {
     g.sort();
 }
 
+namespace {
+
+struct Part { Id op; Shape at, shape; bool done = false; };   // a writer or reader of a tensor and its window
+
+// Parts by the cell that their offset lies in.
+class PartGrid {
+public:
+    PartGrid(const std::vector<Part>& parts, const Shape& box) : parts_(parts), cell_(box), cells_(box) {
+        for (int d = 0; d < box.rank; ++d) {
+            cell_[d] = 1;
+            for (const Part& p : parts) cell_[d] = std::max(cell_[d], p.shape[d]);
+            cells_[d] = ceil_div(std::max<int64_t>(box[d], 1), cell_[d]);
+        }
+        while (cells_.count() > 4 * static_cast<int64_t>(parts.size())) {   // small parts far apart
+            int most = 0;
+            for (int d = 1; d < box.rank; ++d)
+                if (cells_[d] > cells_[most]) most = d;
+            cell_[most] *= 2;
+            cells_[most] = ceil_div(cells_[most], 2);
+        }
+        begin_.assign(static_cast<size_t>(cells_.count()) + 1, 0);
+        for (const Part& p : parts) ++begin_[cell_of(p.at) + 1];
+        for (size_t c = 1; c < begin_.size(); ++c) begin_[c] += begin_[c - 1];
+        items_.resize(parts.size());
+        std::vector<int32_t> next(begin_.begin(), begin_.end() - 1);
+        for (size_t i = 0; i < parts.size(); ++i) items_[next[cell_of(parts[i].at)]++] = static_cast<int32_t>(i);
+    }
+    // Numbers of the parts that lie in the window, ascending.
+    void inside(const Shape& at, const Shape& extent, std::vector<int32_t>& found) const {
+        found.clear();
+        Shape from = at, to = at;
+        for (int d = 0; d < at.rank; ++d) {
+            from[d] = at[d] / cell_[d];
+            to[d] = std::min(cells_[d], (at[d] + std::max<int64_t>(extent[d], 1) - 1) / cell_[d] + 1);
+        }
+        for (Shape c = from;;) {
+            const size_t cell = index_of(c);
+            for (int32_t k = begin_[cell]; k < begin_[cell + 1]; ++k)
+                if (contains(at, extent, parts_[items_[k]].at, parts_[items_[k]].shape)) found.push_back(items_[k]);
+            int d = at.rank - 1;
+            for (; d >= 0; --d) {
+                if (++c[d] < to[d]) break;
+                c[d] = from[d];
+            }
+            if (d < 0) break;
+        }
+        std::sort(found.begin(), found.end());
+    }
+
+private:
+    const std::vector<Part>& parts_;
+    Shape cell_, cells_;
+    std::vector<int32_t> begin_, items_;
+
+    size_t index_of(const Shape& cell) const {
+        int64_t i = 0;
+        for (int d = 0; d < cell.rank; ++d) i = i * cells_[d] + cell[d];
+        return static_cast<size_t>(i);
+    }
+    size_t cell_of(const Shape& at) const {
+        Shape c = at;
+        for (int d = 0; d < at.rank; ++d) c[d] = std::min(at[d] / cell_[d], cells_[d] - 1);
+        return index_of(c);
+    }
+};
+
+// Origins of both grids over the box, in order of their coordinates.
+std::vector<Shape> origins_of(const Shape& box, const Shape& largest, const Shape& lcm) {
+    std::vector<Shape> origins;
+    for (const Shape* grid : {&largest, &lcm}) {
+        Shape at = zeros(box.rank);
+        while (true) {
+            origins.push_back(at);
+            int d = box.rank - 1;
+            for (; d >= 0; --d) {
+                at[d] += (*grid)[d];
+                if (at[d] < box[d]) break;
+                at[d] = 0;
+            }
+            if (d < 0) break;
+        }
+    }
+    std::sort(origins.begin(), origins.end(), [](const Shape& a, const Shape& b) { return a.d < b.d; });
+    origins.erase(std::unique(origins.begin(), origins.end()), origins.end());
+    return origins;
+}
+
+}  // namespace
+
 void split_large_fanout(Graph& g) {
     const size_t count = g.tensors.size();
+    std::vector<Part> writers, readers;
+    std::vector<int32_t> covered, served;
     for (size_t i = 0; i < count; ++i) {
-        const Tensor box = g.tensors[i];
-        if (box.fn_in || box.fn_out || box.producers.empty() || box.consumers.empty()) continue;
-        struct Part { Id op; Shape at, shape; bool done = false; };
-        std::vector<Part> writers, readers;
-        bool fits = true;
-        for (Id id : box.producers) {
-            const Op& op = g.ops[id];
-            fits = fits && op.code == Code::ASSEMBLE && op.dyn == NONE;
-            if (fits) writers.push_back({id, op.at, g.tensors[op.in[0]].shape});
+        {
+            const Tensor& t = g.tensors[i];
+            if (t.fn_in || t.fn_out || t.producers.size() < 2 || t.consumers.empty()) continue;
+            writers.clear();
+            readers.clear();
+            bool fits = true;
+            for (Id id : t.producers) {
+                const Op& op = g.ops[id];
+                fits = fits && op.code == Code::ASSEMBLE && op.dyn == NONE;
+                if (!fits) break;
+                writers.push_back({id, op.at, g.tensors[op.in[0]].shape});
+            }
+            if (!fits) continue;
+            for (Id id : t.consumers) {
+                const Op& op = g.ops[id];
+                if (op.code == Code::VIEW && op.dyn == NONE) readers.push_back({id, op.at, g.tensors[op.out[0]].shape});
+            }
+            if (readers.empty()) continue;
         }
-        for (Id id : box.consumers) {
-            const Op& op = g.ops[id];
-            if (op.code == Code::VIEW && op.dyn == NONE) readers.push_back({id, op.at, g.tensors[op.out[0]].shape});
-        }
-        if (!fits || readers.empty() || writers.size() < 2) continue;
-        const int rank = box.shape.rank;
+        const Shape box = g.tensors[i].shape;
+        const DType dtype = g.tensors[i].dtype;
+        const bool tail = g.tensors[i].valid != NONE;
         std::vector<Shape> write_shapes, read_shapes, boxes;
         auto add_unique = [](std::vector<Shape>& v, const Shape& s) {
             if (std::find(v.begin(), v.end(), s) == v.end()) v.push_back(s);
@@ -111,67 +210,53 @@ void split_large_fanout(Graph& g) {
         for (const Shape& w : write_shapes)
             for (const Shape& r : read_shapes) {
                 Shape s = w;
-                for (int d = 0; d < rank; ++d) s[d] = std::min(std::lcm(w[d], r[d]), box.shape[d]);
-                if (!(s == box.shape)) add_unique(boxes, s);
+                for (int d = 0; d < box.rank; ++d) s[d] = std::min(std::lcm(w[d], r[d]), box[d]);
+                if (!(s == box)) add_unique(boxes, s);
             }
         if (boxes.empty()) continue;
-        for (const Shape& lcm : boxes) {
-            std::set<std::vector<int64_t>> origins;
-            for (const Shape* grid : {static_cast<const Shape*>(&largest), static_cast<const Shape*>(&lcm)}) {
-                std::vector<int64_t> at(rank, 0);
-                while (true) {
-                    origins.insert(at);
-                    int d = rank - 1;
-                    for (; d >= 0; --d) {
-                        at[d] += (*grid)[d];
-                        if (at[d] < box.shape[d]) break;
-                        at[d] = 0;
-                    }
-                    if (d < 0) break;
-                }
-            }
-            for (const std::vector<int64_t>& origin : origins) {
-                Shape at = zeros(rank), extent = lcm;
-                for (int d = 0; d < rank; ++d) {
-                    at[d] = origin[d];
-                    extent[d] = std::min(lcm[d], box.shape[d] - origin[d]);
-                }
-                std::vector<const Part*> covered;
-                std::vector<Part*> served;
+        const PartGrid write_grid(writers, box), read_grid(readers, box);
+        for (const Shape& lcm : boxes)
+            for (const Shape& at : origins_of(box, largest, lcm)) {
+                Shape extent = lcm;
+                for (int d = 0; d < box.rank; ++d) extent[d] = std::min(lcm[d], box[d] - at[d]);
+                write_grid.inside(at, extent, covered);
                 int64_t filled = 0;
-                for (const Part& w : writers)
-                    if (contains(at, extent, w.at, w.shape)) { covered.push_back(&w); filled += w.shape.count(); }
+                for (int32_t w : covered) filled += writers[w].shape.count();
                 if (filled != extent.count()) continue;
-                for (Part& r : readers)
-                    if (!r.done && contains(at, extent, r.at, r.shape)) served.push_back(&r);
+                read_grid.inside(at, extent, served);
+                std::erase_if(served, [&](int32_t r) { return readers[r].done; });
                 if (served.empty()) continue;
                 const bool shared = covered.size() > 1;
                 Id small = NONE;
-                for (Part* r : served) {
+                for (int32_t reader : served) {
+                    Part& r = readers[reader];
                     if (small == NONE || !shared) {
-                        small = g.add_fresh(extent, box.dtype);
-                        if (box.valid != NONE) g.set_valid(small, within(g.valid_of(static_cast<Id>(i)), at, extent));
-                        for (const Part* w : covered) {
-                            const Op from = g.ops[w->op];
-                            Id id = g.add_op(Code::ASSEMBLE, {from.in[0]}, {small}, from.src);
-                            g.ops[id].at = minus(w->at, at);
+                        small = g.add_fresh(extent, dtype);
+                        if (tail) g.set_valid(small, within(g.valid_of(static_cast<Id>(i)), at, extent));
+                        for (int32_t w : covered) {
+                            const Id id = g.add_op(Code::ASSEMBLE, {g.ops[writers[w].op].in[0]}, {small}, g.ops[writers[w].op].src);
+                            g.ops[id].at = minus(writers[w].at, at);
                         }
                     }
-                    g.replace_input(r->op, static_cast<Id>(i), small);
-                    g.ops[r->op].at = minus(r->at, at);
-                    r->done = true;
+                    g.lead_input(r.op, static_cast<Id>(i), small);
+                    g.ops[r.op].at = minus(r.at, at);
+                    r.done = true;
                     if (shared) continue;
                     // one writer, one reader: the view reads the tile itself
                     const Id assemble = g.tensors[small].producers[0];
-                    const Op a = g.ops[assemble];
+                    const Id tile = g.ops[assemble].in[0];
+                    const Shape inside = g.ops[assemble].at;
                     g.kill(assemble);
-                    g.replace_input(r->op, small, a.in[0]);
-                    g.ops[r->op].at = minus(g.ops[r->op].at, a.at);
+                    g.replace_input(r.op, small, tile);
+                    g.ops[r.op].at = minus(g.ops[r.op].at, inside);
                 }
             }
+        g.forget_consumers(static_cast<Id>(i));
+        if (g.tensors[i].consumers.empty()) {
+            std::vector<Id> gone;
+            for (const Part& w : writers) gone.push_back(w.op);
+            g.kill_all(gone);
         }
-        if (g.tensors[i].consumers.empty())
-            for (const Part& w : writers) g.kill(w.op);
     }
     g.drop_dead();
     remove_dead(g);
@@ -180,6 +265,7 @@ void split_large_fanout(Graph& g) {
 
 void duplicate_views(Graph& g) {
     bool cloned = false;
+    std::vector<Id> gone;
     for (Id id : std::vector<Id>(g.order)) {
         const Op op = g.ops[id];
         if (op.code != Code::VIEW || op.to == Mem::L1 || op.to == Mem::BT || op.to == Mem::FB) continue;
@@ -199,10 +285,12 @@ void duplicate_views(Graph& g) {
             g.ops[view].to = op.to;
             g.ops[view].keep = op.keep;
             g.ops[view].latency = op.latency;
-            g.replace_input(user, op.out[0], copy);
+            g.lead_input(user, op.out[0], copy);
         }
-        if (!view_user && !g.tensors[op.out[0]].fn_out) g.kill(id);
+        g.forget_consumers(op.out[0]);
+        if (!view_user && !g.tensors[op.out[0]].fn_out) gone.push_back(id);
     }
+    g.kill_all(gone);
     g.sort();
     if (cloned) g.sort();
 }
@@ -225,19 +313,18 @@ void remove_redundant(Graph& g) {
                 if (a.fn_in || a.fn_out || a.producers.size() != 1) continue;
                 const Id producer = a.producers[0];
                 g.kill(id);
-                for (Id c : Ids(g.tensors[in].consumers)) g.replace_input(c, in, out);
+                g.move_consumers(in, out);
                 for (size_t o = 0; o < g.ops[producer].out.size(); ++o)
                     if (g.ops[producer].out[o] == in) g.replace_output(producer, o, out);
             } else {
                 g.kill(id);
-                const Shape valid = g.valid_of(out);
-                const bool differs = !(valid == g.valid_of(in));
-                for (Id c : Ids(g.tensors[out].consumers)) {
-                    g.replace_input(c, out, in);
-                    if (!differs || g.ops[c].code != Code::ASSEMBLE || g.ops[c].valid != NONE) continue;
-                    g.ops[c].valid = static_cast<Id>(g.valid_shapes.size());
-                    g.valid_shapes.push_back(valid);
-                }
+                if (const Shape valid = g.valid_of(out); !(valid == g.valid_of(in)))
+                    for (Id c : g.tensors[out].consumers) {
+                        if (g.ops[c].code != Code::ASSEMBLE || g.ops[c].valid != NONE) continue;
+                        g.ops[c].valid = static_cast<Id>(g.valid_shapes.size());
+                        g.valid_shapes.push_back(valid);
+                    }
+                g.move_consumers(out, in);
             }
             changed = again = true;
         }
@@ -256,19 +343,21 @@ void detour_view_assemble(Graph& g) {
         if (g.tensors[g.ops[mid.producers[0]].in[0]].mem != m || g.tensors[assemble.out[0]].mem != m) return NONE;
         return mid.producers[0];
     };
+    std::unordered_map<Id, bool> in_place;   // every producer of the tensor rebuilds the source where it was
     for (Id id : std::vector<Id>(g.order)) {
         const Op op = g.ops[id];
         if (op.dead || op.code != Code::ASSEMBLE) continue;
         const Id view = view_of(op);
         if (view == NONE) continue;
-        bool in_place = true;   // every producer rebuilds the source where it was
-        for (Id p : g.tensors[op.out[0]].producers) {
-            const Op& other = g.ops[p];
-            const Id v = other.code == Code::ASSEMBLE ? view_of(other) : NONE;
-            in_place = in_place && v != NONE && g.ops[v].at == other.at && g.ops[v].dyn == NONE && other.dyn == NONE &&
-                       g.tensors[g.ops[v].in[0]].shape == g.tensors[other.out[0]].shape;
-        }
-        if (in_place) continue;
+        auto [known, first] = in_place.try_emplace(op.out[0], true);   // it stays as it is found at the first producer
+        if (first)
+            for (Id p : g.tensors[op.out[0]].producers) {
+                const Op& other = g.ops[p];
+                const Id v = other.code == Code::ASSEMBLE ? view_of(other) : NONE;
+                known->second = known->second && v != NONE && g.ops[v].at == other.at && g.ops[v].dyn == NONE && other.dyn == NONE &&
+                                g.tensors[g.ops[v].in[0]].shape == g.tensors[other.out[0]].shape;
+            }
+        if (known->second) continue;
         const Id mid = op.in[0];
         if (g.tensors[mid].mem == Mem::GM) {
             if (g.tensors[mid].consumers.size() == 1) g.tensors[mid].mem = Mem::UB;

@@ -142,10 +142,19 @@ void Graph::move_consumers(Id from, Id to) {
 
 void Graph::replace_input(Id id, Id from, Id to) {
     if (from == to) return;
+    lead_input(id, from, to);
+    tensors[from].consumers.erase_sorted(id);
+}
+
+void Graph::lead_input(Id id, Id from, Id to) {
+    if (from == to) return;
     for (Id& t : ops[id].in)
         if (t == from) t = to;
-    tensors[from].consumers.erase_sorted(id);
     tensors[to].consumers.insert_sorted(id);
+}
+
+void Graph::forget_consumers(Id t) {
+    tensors[t].consumers.erase_if([&](Id id) { return ops[id].dead || !ops[id].in.contains(t); });
 }
 
 void Graph::replace_output(Id id, size_t index, Id to) {

@@ -101,6 +101,8 @@ struct Graph {
     void kill_all(const std::vector<Id>& ops);
     void move_consumers(Id from, Id to);                            // replace_input of every consumer
     void replace_input(Id op, Id from, Id to);
+    void lead_input(Id op, Id from, Id to);                         // the same; `from` still lists the operation as a consumer
+    void forget_consumers(Id tensor);                               // that do not read it any more
     void replace_output(Id op, size_t index, Id to);
     void sort();                          // backwards Kahn
     void drop_dead();                     // remove killed operations from the list

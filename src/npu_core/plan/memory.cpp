@@ -1,6 +1,5 @@
 // Where every tile lives, and the copies that the paths of the chip require.
 #include <algorithm>
-#include <map>
 
 #include "npu_core/plan/stages.h"
 
@@ -40,14 +39,20 @@ Mem makes(const Op& op) {
 }  // namespace
 
 void assign_memory(Graph& g, const Chip& chip) {
-    std::vector<std::vector<Mem>> want(g.ops.size());
+    std::vector<size_t> first_want(g.ops.size(), 0);
+    size_t operands = 0;
+    for (size_t id = 0; id < g.ops.size(); ++id) {
+        first_want[id] = operands;
+        operands += g.ops[id].in.size();
+    }
+    std::vector<Mem> wanted(operands, Mem::NONE);
+    auto want = [&](Id op, size_t operand) -> Mem& { return wanted[first_want[op] + operand]; };
     for (Id id : g.order) {
         Op& op = g.ops[id];
-        want[id].assign(op.in.size(), Mem::NONE);
         for (size_t i = 0; i < op.in.size(); ++i) {
-            want[id][i] = wants(g, op, i);
+            want(id, i) = wants(g, op, i);
             Tensor& t = g.tensors[op.in[i]];
-            if (t.mem == Mem::NONE && !(op.code == Code::MATMUL_TILE && want[id][i] == Mem::GM)) t.mem = want[id][i];
+            if (t.mem == Mem::NONE && !(op.code == Code::MATMUL_TILE && want(id, i) == Mem::GM)) t.mem = want(id, i);
         }
         const Mem made = makes(op);
         for (Id t : op.out)
@@ -73,10 +78,10 @@ void assign_memory(Graph& g, const Chip& chip) {
             if (common != Mem::NONE) out.mem = common;
         } else if (op.code == Code::VIEW) {
             Tensor &in = g.tensors[op.in[0]], &out = g.tensors[op.out[0]];
-            if (out.mem != Mem::NONE) want[id][0] = out.mem;
+            if (out.mem != Mem::NONE) want(id, 0) = out.mem;
             else if (in.mem != Mem::NONE && in.mem != Mem::L0C) out.mem = in.mem;
             const int last = op.at.rank - 1;
-            if (last >= 0 && op.at[last] * dtype_size_bytes(in.dtype) % 32 != 0) want[id][0] = Mem::GM;
+            if (last >= 0 && op.at[last] * dtype_size_bytes(in.dtype) % 32 != 0) want(id, 0) = Mem::GM;
         }
     }
     for (Tensor& t : g.tensors)
@@ -89,7 +94,7 @@ void assign_memory(Graph& g, const Chip& chip) {
         for (Id c : t.consumers)
             for (size_t k = 0; k < g.ops[c].in.size(); ++k)
                 if (g.ops[c].in[k] == static_cast<Id>(i)) {
-                    Mem w = want[c][k];
+                    Mem w = want(c, k);
                     if (w == Mem::NONE) continue;
                     unanimous = unanimous && (single == Mem::NONE || single == w);
                     single = w;
@@ -100,8 +105,8 @@ void assign_memory(Graph& g, const Chip& chip) {
         Op& op = g.ops[id];
         if (op.code != Code::RESHAPE) continue;
         Tensor &in = g.tensors[op.in[0]], &out = g.tensors[op.out[0]];
-        if (in.mem == Mem::UB && out.mem == Mem::UB) { want[id][0] = Mem::UB; continue; }
-        want[id][0] = Mem::GM;
+        if (in.mem == Mem::UB && out.mem == Mem::UB) { want(id, 0) = Mem::UB; continue; }
+        want(id, 0) = Mem::GM;
         out.mem = Mem::GM;
     }
     for (Tensor& t : g.tensors) {
@@ -140,12 +145,12 @@ void assign_memory(Graph& g, const Chip& chip) {
         std::vector<Need> needs;
         bool all_by_gm = true, any_other = false;
         const Mem own = g.tensors[i].mem;
-        for (Id c : Ids(g.tensors[i].consumers)) {
+        for (Id c : g.tensors[i].consumers) {
             const Op& op = g.ops[c];
-            if (c >= static_cast<Id>(want.size())) continue;
+            if (c >= static_cast<Id>(first_want.size())) continue;
             for (size_t k = 0; k < op.in.size(); ++k) {
                 if (op.in[k] != static_cast<Id>(i)) continue;
-                Mem to = want[c][k];
+                Mem to = want(c, k);
                 bool by_gm = false, conflict = false;
                 if (op.code == Code::VIEW) {
                     const Mem out = g.tensors[op.out[0]].mem;
@@ -173,7 +178,6 @@ void assign_memory(Graph& g, const Chip& chip) {
         }
         if (needs.empty()) continue;
         if (assembled && own != Mem::GM && all_by_gm && !any_other) g.tensors[i].mem = Mem::GM;
-        std::map<Id, Id> copied;   // consumer -> copy, for an operation that reads the tensor twice
         for (const Need& need : needs) {
             const Mem now = g.tensors[i].mem;
             if (g.ops[need.op].in[need.operand] != static_cast<Id>(i)) continue;
@@ -196,8 +200,9 @@ void assign_memory(Graph& g, const Chip& chip) {
                 if (now != Mem::GM) hop(Code::ASSEMBLE, Mem::GM);
                 if (need.to != Mem::GM) hop(Code::VIEW, need.to);
             }
-            g.replace_input(need.op, static_cast<Id>(i), from);
+            g.lead_input(need.op, static_cast<Id>(i), from);
         }
+        g.forget_consumers(static_cast<Id>(i));
     }
     if (g.stale) g.sort();
 }
