@@ -27,14 +27,16 @@ bool is_move(Code code) {
 
 // The computation that a copy belongs to: what made the tile (back) or what uses it, through further copies.
 Id computation(const Graph& g, const Op& copy, bool back) {
+    constexpr size_t MOST = 64;         // operations that are looked at
     std::vector<Id> next;
-    std::set<Id> seen;
     const Op* op = &copy;
     for (size_t head = 0;; ++head) {
         for (Id t : back ? op->in : op->out)
-            for (Id o : back ? g.tensors[t].producers : g.tensors[t].consumers)
-                if (seen.insert(o).second) next.push_back(o);
-        if (head == next.size() || head == 64) return copy.src;
+            for (Id o : back ? g.tensors[t].producers : g.tensors[t].consumers) {
+                if (next.size() > MOST) break;
+                if (std::find(next.begin(), next.end(), o) == next.end()) next.push_back(o);
+            }
+        if (head == next.size() || head == MOST) return copy.src;
         op = &g.ops[next[head]];
         if (!is_move(op->code) && op->src != NONE) return op->src;
     }
