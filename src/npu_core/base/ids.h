@@ -75,6 +75,10 @@ public:
         std::move(at + 1, end(), at);
         --size_;
     }
+    void sort_unique() {
+        std::sort(begin(), end());
+        size_ = static_cast<uint32_t>(std::unique(begin(), end()) - begin());
+    }
     template <class F> void erase_if(F&& gone) { size_ = static_cast<uint32_t>(std::remove_if(begin(), end(), gone) - begin()); }
     bool operator==(const Ids& o) const { return size_ == o.size_ && std::equal(begin(), end(), o.begin()); }
     auto operator<=>(const Ids& o) const { return std::lexicographical_compare_three_way(begin(), end(), o.begin(), o.end()); }

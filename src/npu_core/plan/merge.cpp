@@ -13,8 +13,9 @@ namespace npu::plan {
 
 namespace {
 
-Hash class_hash(const Graph& g, const SubGraph& s) {
-    std::unordered_map<Id, int32_t> place;
+// `place`: by operation, -1 before and after.
+Hash class_hash(const Graph& g, const SubGraph& s, std::vector<int32_t>& place) {
+    int32_t count = 0;
     Hash h = 41;
     for (Id id : s.ops) {
         const Op& op = g.ops[id];
@@ -22,17 +23,19 @@ Hash class_hash(const Graph& g, const SubGraph& s) {
         if (op.mm != NONE) h = mix(h, static_cast<uint64_t>(ceil_div(g.matmuls[op.mm].k, g.matmuls[op.mm].k_l0)));
         for (Id t : op.in)
             for (Id p : g.tensors[t].producers)
-                if (auto it = place.find(p); it != place.end()) h = mix(h, static_cast<uint64_t>(it->second));
-        place[id] = static_cast<int32_t>(place.size());
+                if (place[p] >= 0) h = mix(h, static_cast<uint64_t>(place[p]));
+        place[id] = count++;
     }
+    for (Id id : s.ops) place[id] = -1;
     return h;
 }
 
 std::vector<std::vector<Id>> classes_of(const Graph& g, const std::vector<SubGraph>& subs) {
     std::unordered_map<Hash, size_t> known;
+    std::vector<int32_t> place(g.ops.size(), -1);
     std::vector<std::vector<Id>> classes;
     for (size_t i = 0; i < subs.size(); ++i) {
-        auto [it, added] = known.try_emplace(class_hash(g, subs[i]), classes.size());
+        auto [it, added] = known.try_emplace(class_hash(g, subs[i], place), classes.size());
         if (added) classes.emplace_back();
         classes[it->second].push_back(static_cast<Id>(i));
     }
