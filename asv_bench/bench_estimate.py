@@ -99,13 +99,49 @@ def rows(count):
     return kernel, [Spec((8 * count, 64), F32)] * 2
 
 
+def small_cube_tiles(size, tile):
+    """[size, size] x [size, size] fp16, every step of a product `tile` in each direction."""
+    @pypto.frontend.jit()
+    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_cube_tile_shapes([tile, tile], [tile, tile], [tile, tile])
+        out[:] = pypto.matmul(a, b, F32)
+
+    return kernel, [Spec((size, size), F16)] * 2 + [Spec((size, size), F32)]
+
+
+def small_vector_tiles(rows, columns):
+    """Elementwise work on [rows, columns] fp32 in tiles of 8 x 64."""
+    @pypto.frontend.jit()
+    def kernel(a: pypto.Tensor(), b: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(8, 64)
+        out[:] = pypto.exp(a + b) * 2.0
+
+    return kernel, [Spec((rows, columns), F32)] * 3
+
+
+def chain(length):
+    """`length` operations one after another on [1024, 1024] fp32 in tiles of 16 x 64."""
+    @pypto.frontend.jit()
+    def kernel(a: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(16, 64)
+        x = a
+        for i in range(length):
+            x = x * 1.01 if i % 2 else pypto.exp(x)
+        out[:] = x
+
+    return kernel, [Spec((1024, 1024), F32)] * 2
+
+
 CASES = {"matmul_4096": lambda: matmul(4096), "matmul_8192": lambda: matmul(8192),
          "matmul_2048x1024x2048": lambda: matmul(2048, 1024, 2048), "prefill_16384": lambda: prefill(16384),
          "prefill_131072": lambda: prefill(131072), "prefill_cut_131072": lambda: prefill(131072, cut=True),
          "loop_4000000": lambda: rows(4_000_000),
-         "decode_4096": lambda: decode(4096), "decode_131072": lambda: decode(131072)}
+         "decode_4096": lambda: decode(4096), "decode_131072": lambda: decode(131072),
+         "matmul_2048_tiles_16": lambda: small_cube_tiles(2048, 16),
+         "vector_8192_tiles_8x64": lambda: small_vector_tiles(8192, 8192), "chain_200": lambda: chain(200)}
 
-CALIBRATED_ONLY = ("prefill_131072", "prefill_cut_131072", "loop_4000000")
+CALIBRATED_ONLY = ("prefill_131072", "prefill_cut_131072", "loop_4000000", "matmul_2048_tiles_16",
+                   "vector_8192_tiles_8x64", "chain_200")
 
 
 class Estimate:

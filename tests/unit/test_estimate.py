@@ -538,7 +538,7 @@ def fine_tiles(n):
 
 def test_too_many_tiles_in_straight_code_are_refused():
     kernel, args = fine_tiles(4096)
-    with pytest.raises(pypto.PyptoError, match=r"1000000 tile operations.*larger tiles") as caught:
+    with pytest.raises(pypto.PyptoError, match=r"2000000 tile operations.*larger tiles") as caught:
         pypto.estimate(kernel, *args)
     assert caught.value.rule == "plan.too_large"
 

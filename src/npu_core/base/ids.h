@@ -63,15 +63,9 @@ public:
         push_back(x);
         std::rotate(begin() + i, end() - 1, end());
     }
-    void erase_sorted(int32_t x) {
+    void erase_value(int32_t x) {
         int32_t* at = std::lower_bound(begin(), end(), x);
         if (at == end() || *at != x) return;
-        std::move(at + 1, end(), at);
-        --size_;
-    }
-    void erase_value(int32_t x) {
-        int32_t* at = std::find(begin(), end(), x);
-        if (at == end()) return;
         std::move(at + 1, end(), at);
         --size_;
     }

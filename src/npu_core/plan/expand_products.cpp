@@ -62,6 +62,7 @@ void TileExpander::matmul(const BlockOp& op) {
     const DType in_type = dtype(op.in[0]);
     const Shape &valid_a = b_.tensors[op.in[0]].valid, &valid_b = b_.tensors[op.in[1]].valid, &valid_c = b_.tensors[op.out[0]].valid;
     const int64_t valid_k = std::min(valid_a[op.a_trans ? 0 : 1], valid_b[op.b_trans ? 1 : 0]);
+    int32_t latencies[] = {-1, -1, -1, -1};      // of whole tiles and of the shorter last ones along either axis
     for (int64_t nj = 0; nj < n; nj += n0) {
         const int64_t nl = std::min(n0, n - nj);
         for (int64_t mi = 0; mi < m; mi += m0) {
@@ -125,7 +126,9 @@ void TileExpander::matmul(const BlockOp& op) {
             extent[0] = ml; extent[1] = nl;
             Id id = g_.add_op(Code::MATMUL_TILE, in, {make_tile(op.out[0], at, extent)}, src_);
             g_.ops[id].mm = static_cast<Id>(g_.matmuls.size());
-            g_.ops[id].latency = chain_latency(mm);
+            int32_t& latency = latencies[(ml < m0) + 2 * (nl < n0)];
+            if (latency < 0) latency = chain_latency(mm);
+            g_.ops[id].latency = latency;
             g_.matmuls.push_back(mm);
         }
     }

@@ -107,8 +107,8 @@ void Graph::kill(Id id) {
     Op& op = ops[id];
     if (op.dead) return;
     op.dead = true;
-    for (Id t : op.in) tensors[t].consumers.erase_sorted(id);
-    for (Id t : op.out) tensors[t].producers.erase_sorted(id);
+    for (Id t : op.in) tensors[t].consumers.erase_value(id);
+    for (Id t : op.out) tensors[t].producers.erase_value(id);
 }
 
 void Graph::kill_all(const std::vector<Id>& ids) {
@@ -143,7 +143,7 @@ void Graph::move_consumers(Id from, Id to) {
 void Graph::replace_input(Id id, Id from, Id to) {
     if (from == to) return;
     lead_input(id, from, to);
-    tensors[from].consumers.erase_sorted(id);
+    tensors[from].consumers.erase_value(id);
 }
 
 void Graph::lead_input(Id id, Id from, Id to) {
@@ -161,7 +161,7 @@ void Graph::replace_output(Id id, size_t index, Id to) {
     Id from = ops[id].out[index];
     if (from == to) return;
     ops[id].out[index] = to;
-    tensors[from].producers.erase_sorted(id);
+    tensors[from].producers.erase_value(id);
     tensors[to].producers.insert_sorted(id);
 }
 

@@ -16,7 +16,7 @@ namespace npu::plan {
 using cost::Code;
 using Id = int32_t;
 constexpr Id NONE = -1;
-constexpr size_t MOST_TILE_OPS = 1'000'000;   // of one root function: about 40 s and 1.5 GB
+constexpr size_t MOST_TILE_OPS = 2'000'000;   // of one root function: a few seconds and 0.9 GB
 
 enum class Mem : uint8_t { NONE, GM, UB, L1, L0A, L0B, L0C, BT, FB, COUNT };
 constexpr int MEMS = static_cast<int>(Mem::COUNT);

@@ -2,11 +2,34 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
+#include "npu_core/base/fault.h"
 #include "npu_core/plan/options.h"
 #include "npu_core/plan/timeline.h"
 
 namespace npu::plan {
+
+namespace {
+
+constexpr int64_t MOST_STEPS = 500'000;            // along k, of the matrix products of one task: about 0.9 GB
+
+// Every step along k is three operations of the leaf, loads and spills beside them.
+void refuse_endless_products(const Graph& g, const SubGraph& s, const Block& block, const Program& program) {
+    int64_t steps = 0;
+    for (Id id : s.ops) {
+        const Op& op = g.ops[id];
+        if (op.mm == NONE) continue;
+        steps += ceil_div(g.matmuls[op.mm].k, g.matmuls[op.mm].k_l0);
+        if (steps <= MOST_STEPS) continue;
+        const Id line = op.src == NONE ? NONE : block.ops[op.src].line;
+        fail("plan.too_large", "the tiles of a task are planned one by one; a task of this matrix product has more than " +
+                                   std::to_string(MOST_STEPS) + " steps along k. Use larger cube tiles, or fewer tiles in a task (cube_l1_reuse_setting)" +
+                                   (line == NONE ? "" : " (" + program.lines[line] + ")"));
+    }
+}
+
+}  // namespace
 
 int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
     // A run of equal output tiles that stream through L1 is one tile and the number of its repeats: nothing stays in L1
@@ -39,6 +62,7 @@ int32_t LeafTable::add(const Graph& g, const SubGraph& s, const Block& block) {
     }
     auto [it, added] = known_.try_emplace(signature(g, s), static_cast<int32_t>(leaves_.size()));
     if (!added) return it->second;
+    refuse_endless_products(g, s, block, program_);
     Leaf leaf = build_leaf(g, s, true, std::move(room_));
     leaf.note = note_of(g, s, block, program_);
     schedule_leaf(leaf, block, program_, chip_);
@@ -73,17 +97,23 @@ using machine::Task;
 
 // Windows of arguments and slots that a sub-graph touches.
 void accesses(const Graph& g, const SubGraph& s, std::vector<Access>& reads, std::vector<Access>& writes) {
-    std::map<std::vector<int64_t>, size_t> seen;
+    std::unordered_multimap<Hash, std::pair<bool, size_t>> seen;      // whether it reads, and its place in the list
     auto add = [&](std::vector<Access>& list, Id tensor, const Shape& at, const Shape& shape, const Shape& valid, Id dyn, int64_t bytes,
                    int64_t row_bytes = 0, bool unknown = false) {
         const Id external = g.raws[g.tensors[tensor].raw].external;
         if (external == NONE) return;
-        std::vector<int64_t> key{&list == &reads, external, dyn, unknown};
-        for (int i = 0; i < shape.rank; ++i)
-            for (int64_t v : {at[i], shape[i], valid[i]}) key.push_back(v);
-        if (const auto [it, added] = seen.try_emplace(std::move(key), list.size()); !unknown && !added) {
-            if (&list == &writes) list[it->second].again += bytes;
-            return;
+        if (!unknown) {
+            const bool read = &list == &reads;
+            const Hash hash = mix(mix(mix(mix(Hash{3}, at), shape), static_cast<uint64_t>(external)), static_cast<uint64_t>(dyn));
+            const auto [from, to] = seen.equal_range(hash);
+            for (auto it = from; it != to; ++it) {
+                if (it->second.first != read) continue;
+                Access& a = list[it->second.second];
+                if (a.external != external || a.dyn != dyn || !(a.at == at) || !(a.shape == shape) || !(a.valid == valid)) continue;
+                if (!read) a.again += bytes;
+                return;
+            }
+            seen.emplace(hash, std::pair{read, list.size()});
         }
         list.push_back({external, unknown, at, shape, valid, dyn, bytes, 0, row_bytes});
     };
