@@ -473,10 +473,12 @@ def test_long_plans_end_on_an_interrupt():
         pypto.set_vec_tile_shapes(8, 64)
         for i in pypto.loop(2**40):
             pypto.assemble(pypto.view(a, [8, 64], [i % 8, 0]) * 2.0, [i % 8, 0], out)
+    args = [pypto.Spec((16, 64), "fp32"), pypto.Spec((16, 64), "fp32")]
+    k.program(*args)             # traced: the interrupt comes while it is planned
     timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        pypto.estimate(k, pypto.Spec((16, 64), "fp32"), pypto.Spec((16, 64), "fp32"))
+        pypto.estimate(k, *args)
     timer.join()
 
 
@@ -545,6 +547,7 @@ def test_too_many_tiles_in_straight_code_are_refused():
 
 def test_an_interrupt_ends_a_long_plan():
     kernel, args = fine_tiles(1024)
+    kernel.program(*args)
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         pypto.estimate(kernel, *args)
