@@ -587,3 +587,28 @@ def test_a_valid_size_that_a_loop_index_decides_is_unknown_to_the_official_compi
         return found.gm_read_bytes / ((rows + 31) // 32)
 
     assert read_per_block(320) == read_per_block(336) == read_per_block(352)
+
+
+@pytest.mark.parametrize("model", ["calibrated", "official"])
+def test_a_local_put_together_in_each_iteration_of_an_unrolled_loop_is_another_one(model):
+    @pypto.frontend.jit
+    def kernel(q: pypto.Tensor([32, 64], F16), k: pypto.Tensor([512, 64], F16), out: pypto.Tensor([32, 128], F32)):
+        total = pypto.tensor([32, 128], F32, "total")
+        for j in pypto.loop(4, unroll_list=[2, 1]):
+            pypto.set_cube_tile_shapes([16, 16], [64, 64], [128, 128])
+            pypto.set_vec_tile_shapes(16, 128)
+            whole = pypto.tensor([32, 128], F32, "whole")
+            for half in range(2):
+                rows = pypto.view(q, [16, 64], [half * 16, 0])
+                keys = pypto.view(k, [128, 64], [j * 128, 0])
+                pypto.assemble(pypto.matmul(rows, keys, F32, b_trans=True), [half * 16, 0], whole)
+            y = pypto.mul(whole, 2.0)
+            if pypto.is_loop_begin(j):
+                total[:] = y
+            elif pypto.is_loop_end(j):
+                pypto.assemble(pypto.exp(total + y), [0, 0], out)
+            else:
+                total[:] = total + y
+
+    found = pypto.estimate(kernel, Spec((32, 64), F16), Spec((512, 64), F16), Spec((32, 128), F32), model=model)
+    assert found.tasks == {"AIC": 8, "AIV": 4}

@@ -209,7 +209,10 @@ void TensorGraphBuilder::step(const PathStep& s) {
             emit_program_op(*this, op);
             break;
         }
-        case ItemKind::DECL: declared_.insert(it.a); break;
+        case ItemKind::DECL:             // in a further iteration of an unrolled loop: another tensor
+            declared_.insert(it.a);
+            version_.erase(it.a);
+            break;
         case ItemKind::SET:
             version_[it.a] = use(it.b);
             if (crossing_.count(it.a)) whole_[it.a] = version_[it.a];
