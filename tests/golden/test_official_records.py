@@ -1,24 +1,12 @@
 """The whole `official` lowering against the records of the public 0.2.0 simulator (official_sim/reference.json)."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
 import pypto_sim as pypto
 from pypto_sim.device import Device
 from pypto_sim.run.estimate import cost_of, int_data
-
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "official.py"
-
-
-@pytest.fixture(scope="module")
-def tool():
-    spec = importlib.util.spec_from_file_location("official_tool", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

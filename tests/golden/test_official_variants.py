@@ -1,11 +1,9 @@
 """Kernels of the reference file's forms with other sizes, tiles, dtypes and options: their records hold together."""
 import csv
-import importlib.util
 import math
 import random
 import re
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -13,17 +11,8 @@ import pypto_sim as pypto
 from pypto_sim.device import Device
 from pypto_sim.run.estimate import cost_of, int_data
 
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "official.py"
 ROOM = {"UB": 196608, "L1": 524288, "L0A": 65536, "L0B": 65536, "L0C": 131072}
 FLOATS = ("float32", "float16", "bfloat16")
-
-
-@pytest.fixture(scope="module")
-def tool():
-    spec = importlib.util.spec_from_file_location("official_tool", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import weakref
 
 import numpy as np
 import pytest
+from support.launches import doubling, f32
 
 import pypto_sim as pypto
 
@@ -27,17 +28,6 @@ def quiet():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pypto.PyptoWarning)
         yield
-
-
-def f32(*shape):
-    return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
-
-
-def doubling(annotation, **options):
-    def double(a: annotation, out: annotation):
-        pypto.set_vec_tile_shapes(*[16] * a.dim)
-        out[:] = a * 2.0
-    return pypto.frontend.jit(double, **options) if options else pypto.frontend.jit(double)
 
 
 def runs(kernel, *shape):

@@ -131,17 +131,10 @@ void TileExpander::tiles(const Shape& full, const Shape& tile, const std::functi
 
 void TileExpander::expand_op(const BlockOp& op) {
     switch (op.family) {
-        case Family::VIEW: {
-            Id from = ask_whole(op.in[0]);
-            Id id = g_.add_op(Code::VIEW, {from}, {whole(op.out[0])}, src_);
-            g_.ops[id].at = op.at;
-            g_.ops[id].dyn = g_.dyn_of(op.dyn);
-            register_whole(op.out[0]);
-            return;
-        }
+        case Family::VIEW:
         case Family::ASSEMBLE: {
             Id from = ask_whole(op.in[0]);
-            Id id = g_.add_op(Code::ASSEMBLE, {from}, {whole(op.out[0])}, src_);
+            Id id = g_.add_op(op.family == Family::VIEW ? Code::VIEW : Code::ASSEMBLE, {from}, {whole(op.out[0])}, src_);
             g_.ops[id].at = op.at;
             g_.ops[id].dyn = g_.dyn_of(op.dyn);
             register_whole(op.out[0]);
