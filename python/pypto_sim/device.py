@@ -59,8 +59,11 @@ class Device:
     def __init__(self, table: dict[str, Any], path: Path) -> None:
         head = dict(table.get("device", {}))
         self.path = path
+        shipped = path.parent == FOLDER
+        self.kind: str = str(head.get("kind", "device")) if shipped else "user"
         self.name: str = str(head.get("name", path.stem))
-        self.kind: str = str(head.get("kind", "user"))
+        if not shipped and (FOLDER / f"{self.name}.toml").is_file():
+            self.name += f" ({path.name})"           # a copy that kept the name
         self.confidence: str = str(head.get("confidence", ""))
         self.source: str = str(head.get("source", str(path)))
         self.calibration_soc: tuple[str, ...] = tuple(head.get("calibration_soc", ()))

@@ -8,6 +8,7 @@ import pytest
 
 import pypto_sim as pypto
 from pypto_sim.cli import main
+from pypto_sim.commands import diff
 from pypto_sim.commands.shared import write
 from pypto_sim.errors import PyptoKeyError
 from pypto_sim.strategies import catalogue, compare
@@ -236,3 +237,13 @@ def test_import_pulls_in_no_optional_package():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert pypto.strategies.OPERATORS == catalogue.OPERATORS
+
+
+def test_a_launch_that_is_gone_does_not_shift_the_others():
+    def launch(kernel, time_us):
+        return {"kernel": kernel, "estimate": {"time_us": time_us, "gm_read_bytes": 1, "gm_write_bytes": 1}}
+
+    launches = [launch("a", 1.0), launch("b", 2.0), launch("a", 3.0), launch("c", 4.0)]
+    base, new = diff.entries({"launches": launches}), diff.entries({"launches": launches[:1] + launches[2:]})
+    assert len(base) == 4 and set(new) < set(base)
+    assert all(new[key] == base[key] for key in new)

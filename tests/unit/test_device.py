@@ -1,11 +1,13 @@
 """Device tables: names, values, sources, errors, and agreement with the tool that generates them."""
 import importlib.util
+import re
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+import pypto_sim as pypto
 from pypto_sim import device as device_module
 from pypto_sim.device import Device, DeviceError
 
@@ -120,3 +122,53 @@ def test_tables_are_what_the_tool_generates(shared_dir, tmp_path, monkeypatch):
     for path in tmp_path.glob("*.toml"):
         assert tomllib.loads(path.read_text()) == tomllib.loads((device_module.FOLDER / path.name).read_text())
     assert len(list(tmp_path.glob("*.toml"))) == 10
+
+
+def test_a_copy_of_a_shipped_table_is_the_users_own(tmp_path):
+    """Name and kind of the original that it still says do not make it the original."""
+    text = (device_module.FOLDER / "910b1.toml").read_text()
+    renamed, kept = tmp_path / "renamed.toml", tmp_path / "kept.toml"
+    renamed.write_text(text.replace('name = "910b1"', 'name = "mychip"'))
+    kept.write_text(text.replace("ub = {value = 196608", "ub = {value = 393216"))
+    spec = pypto.Spec((64, 1024), pypto.DT_FP32)
+
+    @pypto.frontend.jit()
+    def add(a: pypto.Tensor(), b: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(rows, 1024)
+        out[:] = a + b
+
+    rows = 8
+    first = pypto.estimate(add, spec, spec, spec, device=str(renamed))
+    assert first.device == "mychip" and "nothing measured" in first.error_band
+    assert first.cycles == pypto.estimate(add, spec, spec, spec, device="910b1").cycles
+    rows = 32                                        # needs twice the UB of the shipped table
+    large = pypto.estimate(add, spec, spec, spec, device=str(kept))
+    assert large.device == "910b1 (kept.toml)" and large.peak_bytes["UB"] > 196608
+    with pytest.raises(pypto.error.CapacityError):
+        pypto.estimate(add, spec, spec, spec, device=str(renamed))
+
+
+@pytest.mark.parametrize(("key", "cube"), [("chip_bandwidth.hbm_gbs", True), ("vector_stream.hbm_gbs", False)])
+def test_hbm_of_an_own_table(tmp_path, key, cube):
+    section, name = key.split(".")
+    text = (device_module.FOLDER / "910b1.toml").read_text()
+    head, rest = text.split(f"[{section}]\n")
+    rest = re.sub(rf"(?m)^({name} = {{value = )([\d.]+)", lambda m: f"{m[1]}{float(m[2]) / 4}", rest, count=1)
+    own = tmp_path / "own.toml"
+    own.write_text(f"{head}[{section}]\n{rest}")
+
+    @pypto.frontend.jit()
+    def product(a: pypto.Tensor(), b: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_cube_tile_shapes([16, 16], [128, 256], [256, 256])
+        out[:] = pypto.matmul(a, b, pypto.DT_FP32)
+
+    @pypto.frontend.jit()
+    def stream(a: pypto.Tensor(), b: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(8, 1024)
+        out[:] = a + b
+
+    large = pypto.Spec((4096, 4096), pypto.DT_FP16)
+    left, out = pypto.Spec((16, 4096), pypto.DT_FP16), pypto.Spec((16, 4096), pypto.DT_FP32)
+    kernel, args = (product, (left, large, out)) if cube else (stream, (large, large, large))
+    slow = pypto.estimate(kernel, *args, device=str(own))
+    assert slow.time_us > 1.5 * pypto.estimate(kernel, *args).time_us

@@ -53,11 +53,11 @@ def _entries(document: Any) -> dict[str, dict[str, float]]:
                     size = ",".join(f"{k}={v}" for k, v in sorted(point["size"].items()))
                     found[f"{head}/{one['id']}/{size}"] = figures(point["estimate"])
     elif isinstance(document, dict) and "launches" in document and isinstance(document["launches"], list):
-        counts: dict[str, int] = {}
+        counts: dict[tuple[str, str], int] = {}    # launches of a kernel so far
         for one in document["launches"]:
-            test = one.get("test", "")                     # of a report of the pytest plugin
-            at = counts[test] = counts.get(test, -1) + 1
-            found[f"{test}/{at}/{one['kernel']}".lstrip("/")] = figures(one["estimate"])
+            test, kernel = one.get("test", ""), one["kernel"]      # test: of a report of the pytest plugin
+            at = counts[test, kernel] = counts.get((test, kernel), -1) + 1
+            found[f"{test}/{at}/{kernel}".lstrip("/")] = figures(one["estimate"])
     elif isinstance(document, dict) and "time_us" in document:
         found["estimate"] = figures(document)
     else:

@@ -24,8 +24,8 @@ WHY = {
     "L2": "all cores together move more than L2 delivers",
     "dispatch": "handing out and collecting tasks, or the pause between device tasks, leaves the cores idle",
     "dependencies": "the longest chain of tasks that wait for each other takes most of the time while other cores idle",
-    "tasks": "tasks that do not wait for each other, and no pipe of theirs is busy half of the time: some cores have "
-             "fewer of them than others, or loads, computation and stores within a task wait for each other",
+    "tasks": "tasks that do not wait for each other, and over all cores no pipe is busy half of the time: some cores "
+             "have fewer tasks than others, or loads, computation and stores within a task wait for each other",
     "MTE2": "loads from global memory", "MTE1": "loads from L1 into L0", "CUBE": "the cube unit",
     "FIX": "copies out of L0C", "VEC": "the vector unit", "MTE3": "stores to global memory",
     "SCALAR": "the scalar unit",
@@ -134,9 +134,9 @@ class Estimate:
             out.append(f"Tasks read every byte of the arguments {sum(t.read_bytes for t in read) / once:.1f} times on "
                        "average.")
         if self.device_tasks > self.launches:
-            out.append(f"{self.device_tasks} device tasks run one after another, each of as many root functions as "
-                       "stitch_function_max_num allows (128 by default): do more per loop iteration, or raise it in "
-                       "runtime_options.")
+            out.append(f"{self.device_tasks} device tasks run one after another" + (
+                ", each of as many root functions as stitch_function_max_num allows (128 by default): do more per loop "
+                "iteration, or raise it in runtime_options." if self.model == "calibrated" else "."))
         found = self.limits() if self.limits is not None else ()
         out += self._idle() + self._room() + self._spills()
         if found:
@@ -144,7 +144,7 @@ class Estimate:
                     *(f"  - {limit}" for limit in found)]
         out += self._tables()
         for title, items in (("Assumed", self.assumptions),
-                             ("Inferred or fitted device numbers in use", self.assumed_numbers)):
+                             ("Inferred or fitted among the device numbers that were read", self.assumed_numbers)):
             if items:
                 out += ["", title + ":", *(f"  - {item}" for item in items)]
         return "\n".join(out)
@@ -172,8 +172,9 @@ class Estimate:
                 total[0] += k.count
                 total[1] += k.count * k.spill_bytes
         return [f"Spills: {count} task(s) `{ops}` ({line}) move {_size(moved)} in all out of a full memory and back, "
-                "for they hold more tiles at once than fit. Fewer tiles per task (cube_l1_reuse_setting, "
-                "vec_nbuffer_setting) or larger ones avoid it; an estimate tells whether that is faster."
+                "for they hold more tiles at once than fit. A smaller tile avoids it where a task is one tile; "
+                "where many tiles are merged into a task, fewer (cube_l1_reuse_setting, vec_nbuffer_setting) or larger "
+                "ones do. An estimate tells whether that is faster."
                 for (ops, line), (count, moved) in found.items()]
 
     def _tables(self) -> list[str]:

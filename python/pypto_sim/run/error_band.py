@@ -27,11 +27,12 @@ def measured() -> Mapping[str, Mapping[str, Mapping[str, float]]]:
 def families(operations: Iterable[str]) -> tuple[str, ...]:
     """Families of published rows that kernels of these tile operations resemble."""
     names = set(operations)
-    if names & CUBE:
-        return ("decode_attention", "prefill_attention") if "EXP" in names else ("gemm",)
+    rows = any(n.startswith(("ROW", "PAIR")) for n in names)
+    if names & CUBE:                         # a softmax between products; an activation behind one has no row sums
+        return ("decode_attention", "prefill_attention") if rows and "EXP" in names else ("gemm",)
     if any(n.startswith(OTHER) for n in names):
         return ("other",)
-    return ("reduction",) if any(n.startswith(("ROW", "PAIR")) for n in names) else ("streaming",)
+    return ("reduction",) if rows else ("streaming",)
 
 
 def error_medians(model: str, chip: str, operations: Iterable[str]) -> dict[str, float]:
@@ -40,10 +41,12 @@ def error_medians(model: str, chip: str, operations: Iterable[str]) -> dict[str,
     return {family: known[family][chip]["median"] for family in families(operations) if chip in known.get(family, {})}
 
 
-def error_band(model: str, chip: str, operations: Iterable[str]) -> str:
+def error_band(model: str, chip: str, operations: Iterable[str], own_table: bool = False) -> str:
     """One sentence: median and 90th percentile of the error of published rows of the same family and chip."""
     if model != "calibrated":
         return OFFICIAL
+    if own_table:
+        return "the user's device table: nothing measured to compare with"
     parts = []
     for family in families(operations):
         found: Any = measured().get(family, {}).get(chip)

@@ -133,7 +133,7 @@ def build(found: Mapping[str, Any], device: Device, model: str) -> Estimate:
             "workspace_bytes", "bound_by")},
         tasks=_frozen(found["tasks"], CORES), peak_bytes=_frozen(found["peak_bytes"], MEMORIES),
         pipe_busy_cycles=_frozen(found["pipe_busy_cycles"], PIPES), device=device.name, model=model,
-        error_band=error_band(model, device.chip, found["detail"]["ops"]),
+        error_band=error_band(model, device.chip, found["detail"]["ops"], own_table=device.kind == "user"),
         error_medians=MappingProxyType(error_medians(model, device.chip, found["detail"]["ops"])),
         unmodelled=tuple(found["unmodelled"]), assumptions=tuple(found["assumptions"]),
         assumed_numbers=tuple(dict.fromkeys(inferred)),

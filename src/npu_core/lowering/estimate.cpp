@@ -145,9 +145,9 @@ void add_traffic(const Program& program, const Launch& launch, Totals& t) {
 }
 
 // Longest chain of tasks over all DeviceTasks, without waiting for cores or dispatch, and longest task.
-struct Chain { int64_t cycles = 0, task = 0; };
+struct Chain { int64_t cycles = 0, task = 0, device_tasks = 0; };
 Chain longest_chain(const Launch& launch) {
-    Chain sum;
+    Chain sum{0, 0, int64_t(launch.device.tasks.size())};
     for (const auto& tasks : launch.device.tasks) {
         std::vector<int64_t> start(tasks.size(), 0);
         std::vector<int32_t> open(tasks.size()), ready;
@@ -181,7 +181,8 @@ std::string bound_of(const Totals& t, int64_t cycles, const Chain& chain) {
         if (share > best) { best = share; pipe = BUSY_NAMES[p]; }
     }
     if (best >= MOST_OF_THE_TIME * span) return pipe;
-    if (double(chain.cycles) >= CHAIN_SHARE * span) return chain.cycles > chain.task ? "dependencies" : "tasks";
+    if (double(chain.cycles) >= CHAIN_SHARE * span)      // single tasks: of one DeviceTask, or of many in a row
+        return chain.cycles > chain.task ? "dependencies" : chain.device_tasks > 1 ? "dispatch" : "tasks";
     const double cores = std::max(double(t.aic_cycles) / AIC_COUNT, double(t.aiv_cycles) / AIV_COUNT);
     return cores >= MOST_OF_THE_TIME * span ? "tasks" : "dispatch";
 }
@@ -210,7 +211,7 @@ std::string estimate(const Program& program, const std::vector<IntData>& data, c
     add_traffic(program, launch, t);
     const Chain chain = longest_chain(launch);
     std::set<std::string> assumptions = launch.assumptions;
-    assumptions.insert("the chip of the public simulator: 24 AIC and 48 AIV, no bandwidth limit shared by the cores");
+    assumptions.insert("the chip of the public simulator: 24 AIC and 48 AIV at 1.8 GHz whatever the device, no bandwidth limit shared by the cores");
     assumptions.insert("arguments start in HBM; what is read again comes from L2, which does not change the time");
     if (launch.flow.tails) assumptions.insert("tail tiles (valid shape below the tile) cost as full tiles");
 

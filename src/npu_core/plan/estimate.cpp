@@ -171,7 +171,9 @@ std::string Planner::finish(const WalkNotes& notes) {
             const double cycles = static_cast<double>(run.cycles);
             if (best >= 0.5 * cycles) bound = pipe;
             else if (static_cast<double>(std::max(run.dispatch_busy, run.critical)) >= 0.6 * cycles)
-                bound = run.dispatch_busy > run.critical ? "dispatch" : run.critical > run.longest ? "dependencies" : "tasks";
+                bound = run.dispatch_busy > run.critical ? "dispatch" : run.critical > run.longest   ? "dependencies"
+                                                              : launch_.device_tasks() > 1 ? "dispatch"
+                                                                                           : "tasks";
             else {
                 const double cores = std::max(static_cast<double>(run.aic_busy) / chip_.aic, static_cast<double>(run.aiv_busy) / chip_.aiv);
                 bound = cores >= 0.5 * cycles ? "tasks" : "dispatch";   // cores busy on no one pipe, or idle without a chain
