@@ -1,15 +1,13 @@
 """Estimates of real kernels: what must come out of the plan, errors, and laws."""
 import copy
 import json
-import os
 import pickle
-import signal
-import threading
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.interrupts import interrupted_after
 
 import pypto_sim as pypto
 from pypto_sim.device import FOLDER
@@ -475,11 +473,8 @@ def test_long_plans_end_on_an_interrupt():
             pypto.assemble(pypto.view(a, [8, 64], [i % 8, 0]) * 2.0, [i % 8, 0], out)
     args = [pypto.Spec((16, 64), "fp32"), pypto.Spec((16, 64), "fp32")]
     k.program(*args)             # traced: the interrupt comes while it is planned
-    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_after(0.5):
         pypto.estimate(k, *args)
-    timer.join()
 
 
 @pytest.mark.parametrize(("value", "error"), [(0, ZeroDivisionError), (2**40, ValueError)])
@@ -548,8 +543,7 @@ def test_too_many_tiles_in_straight_code_are_refused():
 def test_an_interrupt_ends_a_long_plan():
     kernel, args = fine_tiles(1024)
     kernel.program(*args)
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_after(0.3):
         pypto.estimate(kernel, *args)
     kernel, args = fine_tiles(64)
     assert pypto.estimate(kernel, *args).tasks["AIV"] > 0

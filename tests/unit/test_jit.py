@@ -5,7 +5,6 @@ import gc
 import itertools
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ import weakref
 
 import numpy as np
 import pytest
+from support.interrupts import interrupted_after
 from support.launches import doubling, f32
 
 import pypto_sim as pypto
@@ -346,11 +346,8 @@ def test_an_interrupt_ends_a_long_replay():
         pypto.set_vec_tile_shapes(4, 16)
         for _ in pypto.loop(2**40):
             out[:] = a * 2.0
-    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_after(0.5):
         k(f32(4, 16), np.zeros((4, 16), np.float32))
-    timer.join()
     assert runs(doubling(pypto.Tensor()), 4, 16)
 
 

@@ -1,10 +1,8 @@
 """Model `official`: its estimates, the options that steer the 0.2.0 lowering, and what it refuses."""
-import os
-import signal
-import threading
 
 import numpy as np
 import pytest
+from support.interrupts import interrupted_after
 
 import pypto_sim as pypto
 from pypto_sim.device import Device
@@ -227,6 +225,5 @@ def test_kernels_too_large_to_write_out():
 
 def test_an_interrupt_ends_it():
     kernel, args = product(8192, 8192, 8192)
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_after(0.3):
         official(kernel, *args)
