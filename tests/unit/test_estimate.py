@@ -2,6 +2,7 @@
 import copy
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -558,7 +559,10 @@ def test_windows_outside_of_a_tensor_are_named():
 
     def outside(trips):
         data = np.array(trips, np.int32)
-        found = pypto.estimate(kernel, Spec((800, 64), F32), data, Spec((800, 64), F32))
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found = pypto.estimate(kernel, Spec((800, 64), F32), data, Spec((800, 64), F32))
+        assert len([w for w in seen if "outside of" in str(w.message)]) == (2 if trips and trips[0] > 100 else 0)
         return [a for a in found.assumptions if "outside of" in a]
 
     assert outside([100]) == []

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -14,7 +15,7 @@ import numpy as np
 from .. import _core
 from ..config import active, config
 from ..device import Device
-from ..errors import CapacityError, NeedsData, PyptoTypeError, PyptoValueError
+from ..errors import CapacityError, NeedsData, PyptoTypeError, PyptoValueError, PyptoWarning
 from ..result.breakdown import Breakdown
 from ..result.estimate import CORES, MEMORIES, PIPES, Estimate
 from ..result.timeline import MOST_TASKS, Timeline
@@ -69,6 +70,10 @@ def estimate(kernel: Any, *args: Any, device: str | os.PathLike[str] | None = No
                         assume, timeline)
     except _core.TrapReached as reached:     # the kernel raises on the path that these sizes take
         raise fresh(traced.trapped[reached.args[0]]) from None
+    for text in found.assumptions:
+        if text.startswith("a window starts outside of"):
+            warnings.warn(f"estimate of kernel `{traced.kernel}`: {text}; running it is refused", PyptoWarning,
+                          stacklevel=2)
     lean, scalars = [_without_data(a) for a in args], {k: _without_data(v) for k, v in scalars.items()}
     return replace(found, limits=cache(lambda: limits_of(
         lambda: estimate(kernel, *lean, device=device, model=model, assume=assume, **scalars), EXPLAIN_SECONDS)))
