@@ -3,7 +3,6 @@
 // first. The order does not depend on the device's rates, so that a faster part never delays the whole.
 #include <algorithm>
 
-#include "npu_core/machine/memory.h"
 #include "npu_core/machine/order.h"
 
 namespace npu::machine {
@@ -42,16 +41,15 @@ private:
 
 }  // namespace
 
-DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
-                         const DispatchCost& cost, const Pools& pools, std::vector<TaskTime>* times) {
+DeviceRun schedule_cores(const DeviceTask& tasks, const Order& order, const std::vector<int64_t>& taken,
+                         const std::vector<LeafTiming>& leaves, const plan::Chip& chip, const DispatchCost& cost,
+                         std::vector<TaskTime>* times) {
     DeviceRun run;
     const int threads = std::max(1, cost.threads);
     const int64_t dispatch = whole(cost.dispatch), pickup = whole(cost.pickup), completion = whole(cost.completion),
                   resolve = whole(cost.resolve);
     run.thread_busy.assign(static_cast<size_t>(threads), 0);
     run.used.assign(static_cast<size_t>(chip.aic + chip.aiv), 0);
-    const Order order = serving_order(tasks, leaves, chip, cost.last_first);
-    const std::vector<int64_t> taken = shared_cycles(tasks, order, leaves, chip, pools);
     // Cores and threads that a task may go to: all of them, or, in turn, one thread with its range of cores.
     std::vector<Slots> free_cores[2], servers(static_cast<size_t>(cost.in_turn ? threads : 1));
     size_t turn[2] = {0, 0};

@@ -92,8 +92,11 @@ struct DeviceRun {
     std::vector<int64_t> thread_busy;                 // by AICPU thread
     std::vector<char> used;                           // by core, AIC first
 };
-DeviceRun schedule_cores(const DeviceTask& tasks, const std::vector<LeafTiming>& leaves, const plan::Chip& chip,
-                         const DispatchCost& cost, const Pools& pools, std::vector<TaskTime>* times = nullptr);   // filled where given
+// order, taken: serving_order() and shared_cycles() of the tasks. times: filled where given.
+struct Order;
+DeviceRun schedule_cores(const DeviceTask& tasks, const Order& order, const std::vector<int64_t>& taken,
+                         const std::vector<LeafTiming>& leaves, const plan::Chip& chip, const DispatchCost& cost,
+                         std::vector<TaskTime>* times = nullptr);
 
 // DeviceTasks one after another: the next one is stitched when the one before has ended.
 class Sequence {

@@ -10,7 +10,13 @@ struct Box {
     Shape low, high;            // high: first place outside
     bool empty = true;
 
-    void add(const Shape& at, const Shape& shape) { add({at, plus(at, shape), false}); }
+    void add(const Shape& at, const Shape& shape) {
+        if (empty) { *this = {at, plus(at, shape), false}; return; }
+        for (int i = 0; i < low.rank; ++i) {
+            low[i] = std::min(low[i], at[i]);
+            high[i] = std::max(high[i], at[i] + shape[i]);
+        }
+    }
     void add(const Box& o) {
         if (o.empty) return;
         if (empty) { *this = o; return; }

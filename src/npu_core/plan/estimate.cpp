@@ -10,6 +10,7 @@
 #include "npu_core/base/fault.h"
 #include "npu_core/base/json.h"
 #include "npu_core/machine/memory.h"
+#include "npu_core/machine/order.h"
 #include "npu_core/plan/launch.h"
 #include "npu_core/plan/walk.h"
 
@@ -75,6 +76,11 @@ private:
 
     machine::Run schedule(const Timings& timings, const machine::DispatchCost& dispatch, const machine::Pools& pools,
                           Timeline* timeline) const;
+    struct Like { machine::Order order; std::vector<int64_t> taken; machine::DeviceRun run; };   // the latest of a shape
+    using Shapes = std::map<std::vector<int64_t>, Like>;
+    machine::DeviceRun scheduled(int32_t device_task, const machine::DeviceTask& tasks, const Timings& timings,
+                                 const machine::DispatchCost& dispatch, const machine::Pools& pools, Shapes& shapes,
+                                 std::vector<machine::TaskTime>* times) const;
     void add_to(Timeline& timeline, std::map<const Root*, int32_t>& numbers, int32_t device_task, int64_t place,
                 const machine::DeviceTask& tasks, const std::vector<machine::TaskTime>& times, int64_t start) const;
 };
@@ -261,6 +267,7 @@ machine::Run Planner::schedule(const Timings& timings, const machine::DispatchCo
     machine::Run resident;
     machine::Sequence sequence(chip_, dispatch);
     Patience patience;
+    Shapes shapes;
     std::vector<machine::DeviceRun> known(launch_.kinds());
     std::vector<char> done(launch_.kinds(), 0);
     int64_t place = 0;
@@ -275,7 +282,7 @@ machine::Run Planner::schedule(const Timings& timings, const machine::DispatchCo
                 const machine::DeviceTask tasks = launch_.tasks_of(kind);
                 times.clear();
                 if (settings_.resident) resident = machine::schedule_resident(tasks, timings, chip_, pools, handover, shown ? &times : nullptr);
-                else known[kind] = machine::schedule_cores(tasks, timings, chip_, dispatch, pools, shown ? &times : nullptr);
+                else known[kind] = scheduled(kind, tasks, timings, dispatch, pools, shapes, shown ? &times : nullptr);
                 done[kind] = 1;
                 if (shown) add_to(*timeline, numbers, kind, place, tasks, times, start);
             }
@@ -286,6 +293,25 @@ machine::Run Planner::schedule(const Timings& timings, const machine::DispatchCo
         }
     }
     return settings_.resident ? resident : sequence.finish();
+}
+
+// DeviceTasks that differ in what misses L2 only are served in one order, and run alike where no task takes longer for it.
+machine::DeviceRun Planner::scheduled(int32_t device_task, const machine::DeviceTask& tasks, const Timings& timings,
+                                      const machine::DispatchCost& dispatch, const machine::Pools& pools, Shapes& shapes,
+                                      std::vector<machine::TaskTime>* times) const {
+    std::vector<int64_t> key;
+    if (chip_.skip_repeats)
+        for (const Piece& p : launch_.pieces(device_task)) {
+            key.push_back(launch_.record(p.record).shape);
+            key.push_back(p.times);
+        }
+    const auto [it, added] = shapes.try_emplace(std::move(key));
+    Like& like = it->second;
+    if (added || !chip_.skip_repeats) like = {machine::serving_order(tasks, timings, chip_, dispatch.last_first), {}, {}};
+    std::vector<int64_t> taken = machine::shared_cycles(tasks, like.order, timings, chip_, pools);
+    if (taken == like.taken && !times) return like.run;
+    like.taken = std::move(taken);
+    return like.run = machine::schedule_cores(tasks, like.order, like.taken, timings, chip_, dispatch, times);
 }
 
 // The tasks of a DeviceTask that starts at `start`.

@@ -145,7 +145,7 @@ int64_t Launch::instance(const Instance& i) {
 
 void Launch::block(Planned& planned, const std::vector<Miss>& misses) {
     if (run_.blocks == 0) run_.first_task = tasks_;
-    run_.record = record_of({&planned, waits_of(planned), misses});
+    run_.record = record_of({&planned, -1, waits_of(planned), misses});
     write(planned, tasks_, false);
     append(planned, run_.record);
 }
@@ -210,6 +210,7 @@ void Launch::write(const Planned& planned, int64_t first_task, bool moving_only)
 int32_t Launch::record_of(Record record) {
     std::vector<int64_t> key{record.planned->id, static_cast<int64_t>(record.waits.size())};
     for (const Wait& w : record.waits) { key.push_back(w.task); key.push_back(w.back); }
+    record.shape = shape_ids_.try_emplace(key, static_cast<int32_t>(shape_ids_.size())).first->second;
     for (const Miss& m : record.misses) { key.push_back(m.task); key.push_back(m.bytes); key.push_back(m.rows); key.push_back(m.through); }
     const auto [it, added] = record_ids_.try_emplace(std::move(key), static_cast<int32_t>(records_.size()));
     if (added) records_.push_back(std::move(record));

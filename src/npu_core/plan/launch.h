@@ -52,6 +52,7 @@ struct Miss {
 // What one instance is within its DeviceTask.
 struct Record {
     const Planned* planned;
+    int32_t shape;                                  // the same for equal instances whatever misses L2
     std::vector<Wait> waits;
     std::vector<Miss> misses;
 };
@@ -133,7 +134,7 @@ private:
     uint64_t latest_key_[2] = {0, 0};
     std::map<Id, RunOptions> options_;
     std::vector<Record> records_;
-    std::map<std::vector<int64_t>, int32_t> record_ids_, device_task_ids_;
+    std::map<std::vector<int64_t>, int32_t> record_ids_, shape_ids_, device_task_ids_;
     std::vector<Pieces> device_tasks_;
     std::vector<Stretch> sequence_;
     Totals totals_;
