@@ -1,4 +1,5 @@
 """Fixtures that every test folder shares."""
+import warnings
 from pathlib import Path
 
 import pytest
@@ -13,3 +14,13 @@ def shared_dir() -> Path:
     if not SHARED.is_dir():
         pytest.skip("reference data folder is absent")
     return SHARED
+
+
+@pytest.fixture
+def quiet():
+    """Without the warnings of rules."""
+    import pypto_sim as pypto
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pypto.PyptoWarning)
+        yield

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import types
-import warnings
 import weakref
 
 import numpy as np
@@ -21,13 +20,7 @@ import pypto_sim as pypto
 
 F32, B16, I32 = pypto.DT_FP32, pypto.DT_BF16, pypto.DT_INT32
 DYN = pypto.DYNAMIC
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pypto.PyptoWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def runs(kernel, *shape):

@@ -10,13 +10,7 @@ import pypto_sim as pypto
 
 F32, B16, I32 = pypto.DT_FP32, pypto.DT_BF16, pypto.DT_INT32
 DYN = pypto.DYNAMIC
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pypto.PyptoWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def test_numpy_and_ml_dtypes_zero_copy():

@@ -59,8 +59,6 @@ struct OpFacts {
 const OpFacts& facts(Opcode code);
 Opcode opcode_from_name(std::string_view name);  // COUNT when there is none
 
-inline bool is_view(Opcode c) { return c == Opcode::VIEW; }
-inline bool is_assemble(Opcode c) { return c == Opcode::ASSEMBLE; }
 inline bool is_alloc_name(std::string_view name) { return name.find("ALLOC") != std::string_view::npos; }
 inline bool is_matmul(Opcode c) {
     return c == Opcode::A_MUL_B || c == Opcode::A_MULACC_B || c == Opcode::A_MUL_Bt || c == Opcode::A_MULACC_Bt;

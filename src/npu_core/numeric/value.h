@@ -28,7 +28,6 @@ struct Value {
     // (offset, extent) written so far; null: all of `valid`
     std::shared_ptr<std::vector<std::pair<Shape, Shape>>> pieces;
 
-    const float* wide_data() const { return reinterpret_cast<const float*>(wide.data()); }
     void clear() {
         if (state == State::NONE) return;
         state = State::NONE;

@@ -34,13 +34,6 @@ Shape padded(const Shape& s, DType t, Mem mem) {
 
 // What makes two loads of a matrix product the same.
 using Window = std::array<int64_t, 8>;
-struct WindowHash {
-    size_t operator()(const Window& w) const {
-        Hash h = 5;
-        for (int64_t x : w) h = mix(h, static_cast<uint64_t>(x));
-        return h;
-    }
-};
 
 struct Step {
     std::array<int64_t, 8> key;
@@ -54,8 +47,8 @@ struct Builder {
     bool share;
     Leaf leaf;
     std::unordered_map<Id, int32_t> known{};
-    std::unordered_map<Window, int32_t, WindowHash> loads{};   // L1 loads of matrix products, one per window
-    std::unordered_map<Window, size_t, WindowHash> strips{};   // operands of output tiles: their place in strip_tiles
+    std::unordered_map<Window, int32_t, KeyHash> loads{};   // L1 loads of matrix products, one per window
+    std::unordered_map<Window, size_t, KeyHash> strips{};   // operands of output tiles: their place in strip_tiles
     std::vector<int32_t> strip_tiles{};
     std::deque<Step> steps{};
 

@@ -24,8 +24,7 @@ public:
     const Shape& operator()(const Shape& s) { return *shapes_.insert(s).first; }
 
 private:
-    struct ShapeHash { size_t operator()(const Shape& s) const { return mix(Hash{7}, s); } };
-    std::unordered_set<Shape, ShapeHash> shapes_;
+    std::unordered_set<Shape, KeyHash> shapes_;
 };
 
 struct LeafTensor {

@@ -70,13 +70,6 @@ void apply(Graph& g, std::vector<SubGraph>& subs, const std::vector<Id>& host) {
 
 // Loads GM -> L1 of a sub-graph: (raw tensor, offset, shape) keys with their bytes, in operation order.
 using LoadKey = std::array<int64_t, 6>;
-struct LoadHash {
-    size_t operator()(const LoadKey& key) const {
-        Hash h = 19;
-        for (int64_t x : key) h = mix(h, static_cast<uint64_t>(x));
-        return h;
-    }
-};
 struct Load { LoadKey key; int64_t bytes; };
 std::vector<Load> l1_loads(const Graph& g, const SubGraph& s) {
     std::vector<Load> loads;
@@ -162,7 +155,7 @@ void merge_cube_sub_graphs(Graph& g, std::vector<SubGraph>& subs, const Partitio
             const int64_t limit = asked != MergeSetting::AUTOMATIC ? asked
                                                       : static_cast<int64_t>(subs.size()) / (2 * chip.aic);
             if (limit <= 1) continue;
-            std::unordered_map<LoadKey, Id, LoadHash> owner;
+            std::unordered_map<LoadKey, Id, KeyHash> owner;
             std::vector<int64_t> merged(subs.size(), 0), bytes(subs.size(), 0);   // bytes of a host: each window once
             for (Id m : members) {
                 const std::vector<Load> loads = l1_loads(g, subs[m]);

@@ -3,23 +3,16 @@
 #include <functional>
 #include <unordered_map>
 
+#include "npu_core/plan/hash.h"
 #include "npu_core/plan/stages.h"
 
 namespace npu::plan {
-
-struct ShapeHash {
-    size_t operator()(const Shape& s) const {
-        uint64_t h = static_cast<uint64_t>(s.rank);
-        for (int i = 0; i < s.rank; ++i) h = (h ^ static_cast<uint64_t>(s[i])) * 0x9E3779B97F4A7C15ull;
-        return h ^ (h >> 29);
-    }
-};
 
 // Tiles produced so far for one tensor.
 struct Produced {
     Id raw = NONE, self = NONE;
     std::vector<Id> tiles;
-    std::unordered_map<Shape, Id, ShapeHash> by_offset;
+    std::unordered_map<Shape, Id, KeyHash> by_offset;
 };
 
 class TileExpander {
