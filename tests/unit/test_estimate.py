@@ -610,3 +610,32 @@ def test_a_local_put_together_in_each_iteration_of_an_unrolled_loop_is_another_o
 
     found = pypto.estimate(kernel, Spec((32, 64), F16), Spec((512, 64), F16), Spec((32, 128), F32), model=model)
     assert found.tasks == {"AIC": 8, "AIV": 4}
+
+
+@pytest.mark.parametrize("model", ["calibrated", "official"])
+def test_the_tasks_of_a_lone_row_tile_with_cut_columns_are_not_merged(model):
+    """docs/cost_model.md, "Known limits": more rows can cost less where a tile divides them."""
+    @pypto.frontend.jit
+    def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(16, 64)
+        out[:] = pypto.softmax(x, -1)
+
+    ragged, whole = (pypto.estimate(kernel, Spec((rows, 322), F32), Spec((rows, 322), F32), model=model)
+                     for rows in (121, 128))
+    assert (ragged.tasks["AIV"], whole.tasks["AIV"]) == (21, 8)
+    assert ragged.time_us > whole.time_us
+
+
+def test_a_device_task_of_too_many_tasks_is_refused(tmp_path):
+    own = tmp_path / "resident.toml"
+    own.write_text((FOLDER / "910b1.toml").read_text()
+                   + '\n[planner]\nstatic = {value = 1, confidence = "assumed", source = "this test"}\n')
+
+    @pypto.frontend.jit
+    def kernel(x: pypto.Tensor(), out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(8, 64)
+        for i in pypto.loop(2**20):
+            pypto.assemble(pypto.view(x, [512, 64], [i % 2 * 512, 0]) * 2.0, [i % 2 * 512, 0], out)
+
+    with pytest.raises(pypto.error.PyptoValueError, match=r"more than 33554432 tasks.*larger tiles"):
+        pypto.estimate(kernel, Spec((1024, 64), F32), Spec((1024, 64), F32), device=str(own))
